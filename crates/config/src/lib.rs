@@ -1,0 +1,1 @@
+//! HAProxy's configuration language: lexer, keyword registry, typed model, diagnostics

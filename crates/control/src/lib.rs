@@ -1,0 +1,1 @@
+//! Views of the running process: stats page, CSV, Prometheus, runtime commands

@@ -1,0 +1,1 @@
+//! Policies as plain data and functions: balancing, queues, health, counters, runtime state

@@ -1,0 +1,1 @@
+//! Samples, converters, ACLs, patterns, variables and log-format, type-checked and compiled

@@ -1,0 +1,1 @@
+//! The packet director: virtual servers, direct routing and VRRP on XDP

@@ -1,0 +1,1 @@
+//! Load generator, origin server and the published experiments

@@ -1,0 +1,1 @@
+//! The data path: workers, listeners, sessions, streams, server connections
