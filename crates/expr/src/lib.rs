@@ -1,1 +1,25 @@
-//! Samples, converters, ACLs, patterns, variables and log-format, type-checked and compiled
+//! Samples, converters, ACLs, patterns and maps, variables and log-format: the expression language of the
+//! configuration (HAProxy manual chapters 4.2, 7 and 8).
+//!
+//! Everything is parsed and type-checked when the configuration loads ([`compile`], [`acl`], [`logformat`]) and
+//! evaluated against an [`env::Env`] while traffic flows, without looking anything up by name. The crate does no I/O
+//! and reads no clock: files come through [`compile::Loader`], time through [`env::Env::now`].
+
+pub mod acl;
+pub mod args;
+pub mod compile;
+pub mod conv;
+pub mod env;
+pub mod error;
+pub mod fetch;
+pub mod logformat;
+pub mod pattern;
+pub mod place;
+pub mod value;
+pub mod vars;
+
+
+pub use compile::{Expr, Loader, ParseCtx};
+pub use env::{Env, ProxyId, ServerId};
+pub use error::ExprError;
+pub use value::{Absent, Fetched, Sample, Type, Value};

@@ -1,0 +1,378 @@
+//! What an expression can see: the one trait the data path implements for its streams, and the plain records behind it.
+//!
+//! Each default method answers "not here", so that a place that knows little (a health check, the configuration
+//! parser, a unit test) implements only what it has.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use sluice_http::{Request, Response};
+
+use crate::value::Value;
+use crate::vars::VarRef;
+
+/// A proxy's (frontend's or backend's) place in the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProxyId(pub u32);
+
+/// A server's place: its backend and its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServerId {
+    pub backend: ProxyId,
+    pub index: u32,
+}
+
+/// The clock as it stood when the current event was taken up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Now {
+    /// Wall clock, microseconds since the epoch.
+    pub wall_us: i64,
+    /// Monotonic, microseconds since an arbitrary start.
+    pub mono_us: u64,
+}
+
+/// Which of the two connections of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The connection to the client (`fc_*`).
+    Client,
+    /// The connection to the server (`bc_*`).
+    Server,
+}
+
+/// An endpoint's address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Addr {
+    #[default]
+    None,
+    Ip(SocketAddr),
+    /// A Unix socket's path (`@name` for an abstract one).
+    Unix(Arc<str>),
+}
+
+impl Addr {
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Addr::Ip(a) => Some(a.ip()),
+            _ => None,
+        }
+    }
+    /// The port, 0 for an address that has none.
+    pub fn port(&self) -> u16 {
+        match self {
+            Addr::Ip(a) => a.port(),
+            _ => 0,
+        }
+    }
+}
+
+/// What is known of one connection.
+#[derive(Debug, Clone, Default)]
+pub struct ConnInfo {
+    /// The peer's address, as changed by the PROXY protocol or `set-src`.
+    pub src: Addr,
+    /// Our own address, or the original destination, as changed by the PROXY protocol or `set-dst`.
+    pub dst: Addr,
+    /// As the kernel gave them.
+    pub real_src: Addr,
+    pub real_dst: Addr,
+    /// `fc_rcvd_proxy`: a PROXY protocol header was received.
+    pub rcvd_proxy: bool,
+    /// HTTP major version spoken on it: 0 when it is not HTTP.
+    pub http_major: u8,
+    /// `fc_err`: the manual's number, 0 when all is well.
+    pub err: u16,
+    /// PROXY protocol v2 TLVs as received, `(type, value)` ; boxed because they are rare.
+    pub pp2_tlvs: Option<Box<Vec<(u8, Vec<u8>)>>>,
+    /// Requests already received on it before the current one.
+    pub requests: u64,
+    /// When it was accepted or established.
+    pub since_us: i64,
+}
+
+/// The kernel's view of a TCP connection, `TCP_INFO`: units as in the `fc_*` fetches (times in µs).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpInfo {
+    pub rtt_us: i64,
+    pub rttvar_us: i64,
+    pub unacked: i64,
+    pub sacked: i64,
+    pub lost: i64,
+    pub retrans: i64,
+    pub fackets: i64,
+    pub reordering: i64,
+}
+
+/// A timer that has not been reached yet reads -1, as in the logs.
+pub const UNREACHED: i32 = -1;
+
+/// The facts of one stream, filled in by the data path as they happen; logs, fetches and statistics are views of it.
+#[derive(Debug, Clone)]
+pub struct StreamInfo {
+    /// Process-wide stream number (`%rt` is the process-wide request counter).
+    pub request_counter: u64,
+    pub stream_id: u32,
+    pub frontend: ProxyId,
+    /// The backend chosen, the frontend itself until then.
+    pub backend: ProxyId,
+    pub server: Option<ServerId>,
+    /// `so_id` and `%bind` names: the listener.
+    pub listener_id: u32,
+    pub listener_name: Option<Arc<str>>,
+    /// Wall clock at accept (µs) and when this request's first byte arrived.
+    pub accept_us: i64,
+    pub request_us: i64,
+    /// `%Ts`-family come from the above; these are the log timers in ms, [`UNREACHED`] until known.
+    pub th_ms: i32,
+    pub ti_ms: i32,
+    pub tr_ms: i32,
+    pub tw_ms: i32,
+    pub tc_ms: i32,
+    pub tsrv_ms: i32,
+    pub td_ms: i32,
+    pub ta_ms: i32,
+    pub tt_ms: i32,
+    pub tu_ms: i32,
+    /// The status sent to the client, -1 when none was.
+    pub status: i32,
+    /// The status received from the server, -1 when none was.
+    pub server_status: i32,
+    /// Bytes received from the client (`%U`) and sent to it (`%B`).
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// First and second character of the termination state (chapter 8.5).
+    pub term_cause: u8,
+    pub term_phase: u8,
+    /// Third and fourth: persistence cookie of the request, and what was done to it in the response.
+    pub cookie_req: u8,
+    pub cookie_res: u8,
+    pub retries: u32,
+    pub redispatched: bool,
+    /// Places passed in the server's and the backend's queue.
+    pub srv_queue: u32,
+    pub backend_queue: u32,
+    /// Connection counts at the end of the stream: process, frontend, backend, server (`%ac %fc %bc %sc`).
+    pub act_conn: u32,
+    pub fe_conn: u32,
+    pub be_conn: u32,
+    pub srv_conn: u32,
+    /// `waiting_entity`, `last_rule_file/line`: which rule ended it.
+    pub last_rule: Option<(Arc<str>, u32)>,
+    /// Captured headers and cookies, by slot (`capture.req.hdr(i)`, `%hr`, `%CC`).
+    pub req_captures: Vec<Option<Vec<u8>>>,
+    pub res_captures: Vec<Option<Vec<u8>>>,
+    pub cookie_capture_req: Option<Vec<u8>>,
+    pub cookie_capture_res: Option<Vec<u8>>,
+    pub unique_id: Option<Vec<u8>>,
+    /// The request line as first received, for `%r`, `capture.req.*`: rules may have changed the request since.
+    pub first_line: Vec<u8>,
+    /// Priority set by `set-priority-class` and `-offset`.
+    pub prio_class: i32,
+    pub prio_offset: i32,
+    /// `set-log-level`: overrides the level, `Some(None)` is `silent`.
+    pub log_level: Option<Option<u8>>,
+    /// Effective timeouts of this stream, for `cur_*_timeout`.
+    pub client_timeout_ms: u64,
+    pub server_timeout_ms: u64,
+    pub tunnel_timeout_ms: u64,
+}
+
+impl StreamInfo {
+    /// A stream that has just begun on `frontend`.
+    pub fn new(frontend: ProxyId) -> Self {
+        StreamInfo {
+            request_counter: 0,
+            stream_id: 0,
+            frontend,
+            backend: frontend,
+            server: None,
+            listener_id: 0,
+            listener_name: None,
+            accept_us: 0,
+            request_us: 0,
+            th_ms: 0,
+            ti_ms: 0,
+            tr_ms: UNREACHED,
+            tw_ms: UNREACHED,
+            tc_ms: UNREACHED,
+            tsrv_ms: UNREACHED,
+            td_ms: UNREACHED,
+            ta_ms: UNREACHED,
+            tt_ms: UNREACHED,
+            tu_ms: UNREACHED,
+            status: -1,
+            server_status: -1,
+            bytes_in: 0,
+            bytes_out: 0,
+            term_cause: b'-',
+            term_phase: b'-',
+            cookie_req: b'-',
+            cookie_res: b'-',
+            retries: 0,
+            redispatched: false,
+            srv_queue: 0,
+            backend_queue: 0,
+            act_conn: 0,
+            fe_conn: 0,
+            be_conn: 0,
+            srv_conn: 0,
+            last_rule: None,
+            req_captures: Vec::new(),
+            res_captures: Vec::new(),
+            cookie_capture_req: None,
+            cookie_capture_res: None,
+            unique_id: None,
+            first_line: Vec::new(),
+            prio_class: 0,
+            prio_offset: 0,
+            log_level: None,
+            client_timeout_ms: 0,
+            server_timeout_ms: 0,
+            tunnel_timeout_ms: 0,
+        }
+    }
+}
+
+/// Bytes of a channel or body that are in memory now.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Content<'a> {
+    pub bytes: &'a [u8],
+    /// No more will come (closed, complete, or the buffer is full).
+    pub is_final: bool,
+}
+
+/// A direction of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dir {
+    Request,
+    Response,
+}
+
+/// A number the running process can be asked for. Times in ms, rates per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gauge {
+    ActConn,
+    Stopping,
+    UptimeSec,
+    ThreadId,
+    NbThread,
+    Pid,
+    /// Usable servers of a backend.
+    NbSrv(ProxyId),
+    /// Servers of a backend, usable or not.
+    ServerCount(ProxyId),
+    BeConn(ProxyId),
+    BeConnFree(ProxyId),
+    BeSessRate(ProxyId),
+    BeServerTimeoutMs(ProxyId),
+    BeTunnelTimeoutMs(ProxyId),
+    /// Requests queued in the backend and all its servers.
+    Queue(ProxyId),
+    AvgQueue(ProxyId),
+    ConnSlots(ProxyId),
+    FeConn(ProxyId),
+    FeReqRate(ProxyId),
+    FeSessRate(ProxyId),
+    FeClientTimeoutMs(ProxyId),
+    /// The `id` of the proxy.
+    PuId(ProxyId),
+    SrvConn(ServerId),
+    SrvConnFree(ServerId),
+    SrvIsUp(ServerId),
+    SrvQueue(ServerId),
+    SrvSessRate(ServerId),
+    SrvWeight(ServerId),
+    SrvInitialWeight(ServerId),
+    SrvUserWeight(ServerId),
+    SrvId(ServerId),
+}
+
+/// A name the running process can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameOf {
+    Proxy(ProxyId),
+    /// The name of the `defaults` section a proxy came from.
+    Defaults(ProxyId),
+    Server(ServerId),
+    Hostname,
+    Node,
+    Proc,
+}
+
+/// The world as one expression sees it.
+pub trait Env {
+    fn now(&self) -> Now;
+    fn random(&self) -> u64;
+
+    /// A number of the running process; `None` when the thing does not exist.
+    fn gauge(&self, _what: Gauge) -> Option<i64> {
+        None
+    }
+    fn name(&self, _of: NameOf) -> Option<&str> {
+        None
+    }
+    /// Answers `http_auth`: checks the password against a userlist by its index in the model.
+    fn check_password(&self, _userlist: u32, _user: &[u8], _password: &[u8]) -> bool {
+        false
+    }
+    /// The groups a user belongs to (`http_auth_group`).
+    fn groups_of(&self, _userlist: u32, _user: &[u8]) -> Option<&[String]> {
+        None
+    }
+
+    fn stream(&self) -> Option<&StreamInfo> {
+        None
+    }
+    fn conn(&self, _side: Side) -> Option<&ConnInfo> {
+        None
+    }
+    fn tcp_info(&self, _side: Side) -> Option<TcpInfo> {
+        None
+    }
+
+    /// The parsed head. `Err(NotYet)` semantics live in the fetches: `None` here means it is not parsed (yet).
+    fn request(&self) -> Option<&Request> {
+        None
+    }
+    fn response(&self) -> Option<&Response> {
+        None
+    }
+    /// No request will be parsed any more or none is expected: a fetch of it is `Never`, not `NotYet`.
+    fn request_is_final(&self) -> bool {
+        true
+    }
+    /// Raw bytes waiting in the channel (layer 6 content inspection); `None` where there is no channel.
+    fn content(&self, _dir: Dir) -> Option<Content<'_>> {
+        None
+    }
+    /// The decoded body as far as it has been buffered (`option http-buffer-request`, `wait-for-body`).
+    fn body(&self, _dir: Dir) -> Option<Content<'_>> {
+        None
+    }
+    /// What the frontend adds so that logs of an answer made by the proxy can still see the request.
+    fn var(&self, _var: &VarRef) -> Option<Value<'_>> {
+        None
+    }
+    /// Sets (`Some`) or unsets (`None`) a variable; false when the memory limit is reached or the scope is not there.
+    /// Implementations keep their variables behind a `RefCell`.
+    fn set_var(&self, _var: &VarRef, _value: Option<Value<'static>>) -> bool {
+        false
+    }
+    /// `capture-req`/`capture-res` converters: stores into a declared slot.
+    fn capture(&self, _dir: Dir, _slot: usize, _value: &[u8]) {}
+}
+
+/// An environment that knows nothing but a fixed time: for constant expressions and tests.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nowhere {
+    pub now: Now,
+}
+
+impl Env for Nowhere {
+    fn now(&self) -> Now {
+        self.now
+    }
+    fn random(&self) -> u64 {
+        0
+    }
+}

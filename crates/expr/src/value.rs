@@ -1,0 +1,137 @@
+//! Sample types, values and the casts between them (manual chapter 7.1 and 7.3).
+
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use sluice_http::Method;
+
+/// The type of a sample. `Any` is an input that takes everything, `Addr` is IPv4 or IPv6 known only when it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Type {
+    Any,
+    Same,
+    Bool,
+    Sint,
+    Addr,
+    Ipv4,
+    Ipv6,
+    Str,
+    Bin,
+    Meth,
+}
+
+impl Type {
+    /// The name `-dKsmp` prints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Type::Any => "any",
+            Type::Same => "same",
+            Type::Bool => "bool",
+            Type::Sint => "sint",
+            Type::Addr => "addr",
+            Type::Ipv4 => "ipv4",
+            Type::Ipv6 => "ipv6",
+            Type::Str => "str",
+            Type::Bin => "bin",
+            Type::Meth => "meth",
+        }
+    }
+}
+
+/// A typed value, borrowing from the message where it can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value<'a> {
+    Bool(bool),
+    Sint(i64),
+    Ipv4(Ipv4Addr),
+    Ipv6(Ipv6Addr),
+    Str(Cow<'a, [u8]>),
+    Bin(Cow<'a, [u8]>),
+    /// A method; the text is only meaningful for `Method::Other`.
+    Meth(Method, Cow<'a, [u8]>),
+}
+
+/// One value out of a fetch or converter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample<'a> {
+    pub value: Value<'a>,
+    /// More data may still change this result (a buffer that is not complete yet).
+    pub may_change: bool,
+    /// The same fetch has further occurrences (several headers): ACLs go on with the same cursor.
+    pub not_last: bool,
+}
+
+/// Why there is no sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// There is none and there will be none.
+    Never,
+    /// Not enough data yet: ask again when more has arrived.
+    NotYet,
+}
+
+/// What evaluating gives.
+pub type Fetched<'a> = Result<Sample<'a>, Absent>;
+
+impl<'a> Sample<'a> {
+    pub fn new(value: Value<'a>) -> Self {
+        Sample {
+            value,
+            may_change: false,
+            not_last: false,
+        }
+    }
+    pub fn bool(b: bool) -> Self {
+        Sample::new(Value::Bool(b))
+    }
+    pub fn int(i: i64) -> Self {
+        Sample::new(Value::Sint(i))
+    }
+    pub fn str(s: &'a [u8]) -> Self {
+        Sample::new(Value::Str(Cow::Borrowed(s)))
+    }
+    pub fn bin(s: &'a [u8]) -> Self {
+        Sample::new(Value::Bin(Cow::Borrowed(s)))
+    }
+    pub fn string(s: impl Into<Vec<u8>>) -> Self {
+        Sample::new(Value::Str(Cow::Owned(s.into())))
+    }
+    pub fn bytes(s: impl Into<Vec<u8>>) -> Self {
+        Sample::new(Value::Bin(Cow::Owned(s.into())))
+    }
+    /// Detaches the sample from the message.
+    pub fn into_owned(self) -> Sample<'static> {
+        Sample {
+            value: self.value.into_owned(),
+            may_change: self.may_change,
+            not_last: self.not_last,
+        }
+    }
+}
+
+impl Value<'_> {
+    pub fn type_of(&self) -> Type {
+        match self {
+            Value::Bool(_) => Type::Bool,
+            Value::Sint(_) => Type::Sint,
+            Value::Ipv4(_) => Type::Ipv4,
+            Value::Ipv6(_) => Type::Ipv6,
+            Value::Str(_) => Type::Str,
+            Value::Bin(_) => Type::Bin,
+            Value::Meth(..) => Type::Meth,
+        }
+    }
+
+    /// Detaches the value from the message.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Bool(b) => Value::Bool(b),
+            Value::Sint(i) => Value::Sint(i),
+            Value::Ipv4(a) => Value::Ipv4(a),
+            Value::Ipv6(a) => Value::Ipv6(a),
+            Value::Str(s) => Value::Str(Cow::Owned(s.into_owned())),
+            Value::Bin(s) => Value::Bin(Cow::Owned(s.into_owned())),
+            Value::Meth(m, s) => Value::Meth(m, Cow::Owned(s.into_owned())),
+        }
+    }
+}
