@@ -1,0 +1,169 @@
+//! Health checks as configured: `option httpchk`, `option tcp-check`, the `check` words of a server line.
+
+use std::sync::Arc;
+
+use sluice_expr::{Expr, LogFormat};
+
+/// What a backend's servers are asked.
+#[derive(Clone, Default)]
+pub enum CheckKind {
+    /// A TCP connection that is accepted is enough.
+    #[default]
+    Tcp,
+    /// `option httpchk` or `option tcp-check` with its rules, or one of the protocol checks expressed as such rules.
+    Rules(Arc<CheckRules>),
+}
+
+/// A sequence of check steps.
+#[derive(Clone, Default)]
+pub struct CheckRules {
+    /// Name shown in logs and stats: the steps speak HTTP (`L7OK`) or raw TCP.
+    pub http: bool,
+    /// "HTTP", "SSL hello", "MySQL", ... for messages.
+    pub proto: &'static str,
+    pub steps: Vec<CheckStep>,
+}
+
+/// One `http-check`/`tcp-check` line.
+#[derive(Clone)]
+pub struct CheckStep {
+    pub comment: Option<String>,
+    /// From 1, as named in check failures ("step 2 of tcp-check").
+    pub number: u32,
+    pub action: CheckAction,
+}
+
+#[derive(Clone)]
+pub enum CheckAction {
+    /// `connect [port P] [addr A] [send-proxy] [linger] ...`
+    Connect {
+        port: Option<Expr>,
+        addr: Option<super::PeerAddr>,
+        send_proxy: bool,
+        linger: bool,
+    },
+    /// `tcp-check send`/`send-binary`, constant bytes.
+    Send(Vec<u8>),
+    /// `send-lf`; `binary` for `send-binary-lf`.
+    SendFormat {
+        format: LogFormat,
+        binary: bool,
+    },
+    /// `http-check send meth M uri U ver V hdr N F body B`
+    SendHttp {
+        method: Vec<u8>,
+        uri: LogFormat,
+        version: Vec<u8>,
+        headers: Vec<(String, LogFormat)>,
+        body: Option<LogFormat>,
+    },
+    Expect(CheckExpect),
+    SetVar {
+        var: sluice_expr::vars::VarRef,
+        expr: Expr,
+    },
+    SetVarFormat {
+        var: sluice_expr::vars::VarRef,
+        format: LogFormat,
+    },
+    UnsetVar(sluice_expr::vars::VarRef),
+}
+
+/// `expect [min-recv N] [!] MATCH PATTERN` and what to report.
+#[derive(Clone)]
+pub struct CheckExpect {
+    pub negate: bool,
+    pub matcher: CheckMatch,
+    pub min_recv: Option<i32>,
+    /// `ok-status`, `error-status`, `tout-status` as written ("L7OK", "L7RSP"...).
+    pub ok_status: Option<String>,
+    pub error_status: Option<String>,
+    pub tout_status: Option<String>,
+    pub on_success: Option<LogFormat>,
+    pub on_error: Option<LogFormat>,
+    pub status_code: Option<Expr>,
+}
+
+#[derive(Clone)]
+pub enum CheckMatch {
+    /// Substring of the received bytes or body.
+    String(Vec<u8>),
+    Regex(Arc<sluice_expr::pattern::Regex>),
+    Binary(Vec<u8>),
+    BinaryRegex(Arc<sluice_expr::pattern::Regex>),
+    StringFormat(LogFormat),
+    BinaryFormat(LogFormat),
+    /// `status 200-399,404`
+    Status(Vec<(u16, u16)>),
+    StatusRegex(Arc<sluice_expr::pattern::Regex>),
+    Header {
+        name: NameMatch,
+        value: Option<NameMatch>,
+        full: bool,
+    },
+    /// The first bytes: used by the fixed protocol checks (SSL hello, SMTP, ...).
+    Prefix(Vec<u8>),
+}
+
+/// `hdr name [ -m meth ] <name>`
+#[derive(Clone)]
+pub enum NameMatch {
+    Exact(LogFormat),
+    Prefix(LogFormat),
+    Suffix(LogFormat),
+    Sub(LogFormat),
+    Regex(Arc<sluice_expr::pattern::Regex>),
+}
+
+/// The `check` words of one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckParams {
+    pub enabled: bool,
+    pub inter_ms: u64,
+    pub fastinter_ms: Option<u64>,
+    pub downinter_ms: Option<u64>,
+    pub rise: u32,
+    pub fall: u32,
+    pub addr: Option<super::PeerAddr>,
+    pub port: Option<u16>,
+    pub send_proxy: bool,
+    pub via_socks4: bool,
+    /// `observe layer4|layer7`, `error-limit`, `on-error`.
+    pub observe: Option<Observe>,
+    pub error_limit: u32,
+    pub on_error: OnError,
+}
+
+impl Default for CheckParams {
+    fn default() -> Self {
+        CheckParams {
+            enabled: false,
+            inter_ms: 2000,
+            fastinter_ms: None,
+            downinter_ms: None,
+            rise: 2,
+            fall: 3,
+            addr: None,
+            port: None,
+            send_proxy: false,
+            via_socks4: false,
+            observe: None,
+            error_limit: 10,
+            on_error: OnError::FailCheck,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observe {
+    Layer4,
+    Layer7,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    FastInter,
+    FailCheck,
+    SuddenDeath,
+    MarkDown,
+}
