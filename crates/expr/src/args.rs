@@ -33,7 +33,35 @@ pub enum ArgKind {
     Var,
     /// A file with a map, of `map_*`
     Map,
+    /// Dotted Protocol Buffers field numbers, `48.59.1`; arrives as [`Arg::Str`], checked by the converter's `prepare`
+    FieldNumber,
     PtrResolvers,
+}
+
+impl ArgKind {
+    /// What `-dKcnv` and `-dKsmp` print for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ArgKind::Str => "string",
+            ArgKind::Sint => "integer",
+            ArgKind::Ipv4 => "IPv4 address",
+            ArgKind::Mask4 => "IPv4 mask",
+            ArgKind::Ipv6 => "IPv6 address",
+            ArgKind::Mask6 => "IPv6 mask",
+            ArgKind::Time => "delay",
+            ArgKind::Size => "size",
+            ArgKind::Frontend => "frontend",
+            ArgKind::Backend => "backend",
+            ArgKind::Server => "server",
+            ArgKind::Table => "table",
+            ArgKind::Userlist => "user list",
+            ArgKind::Reg => "regex",
+            ArgKind::Var => "variable",
+            ArgKind::Map => "map",
+            ArgKind::FieldNumber => "Protocol buffers field number",
+            ArgKind::PtrResolvers => "resolvers",
+        }
+    }
 }
 
 /// The grammar of an argument list: the kinds, of which the first `required` must be there.
@@ -91,4 +119,6 @@ pub enum Arg {
     Reg(Arc<crate::pattern::Regex>),
     Var(VarRef),
     Map(Arc<crate::pattern::MapRef>),
+    /// What a converter's `prepare` made of an argument (a decoded key, a literal or variable, a parsed path).
+    Prepared(Arc<dyn std::any::Any + Send + Sync>),
 }

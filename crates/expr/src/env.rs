@@ -311,6 +311,25 @@ pub trait Env {
     fn name(&self, _of: NameOf) -> Option<&str> {
         None
     }
+    /// A backend by a name that is only known now (`nbsrv` of a string).
+    fn backend_named(&self, _name: &[u8]) -> Option<ProxyId> {
+        None
+    }
+    /// A frontend by a name that is only known now (`fe_exists`).
+    fn frontend_named(&self, _name: &[u8]) -> Option<ProxyId> {
+        None
+    }
+    /// A server by names that are only known now (`srv_queue`, `srv_is_up`); no backend means the current one.
+    fn server_named(&self, _backend: Option<&[u8]>, _server: &[u8]) -> Option<ServerId> {
+        None
+    }
+    /// The local time zone at a moment (seconds since the epoch): its distance east of UTC in seconds and its
+    /// abbreviation.
+    fn local_zone(&self, _at_sec: i64) -> (i32, &str) {
+        (0, "UTC")
+    }
+    /// The `debug` converter and `do-log`: a line for an event sink (`buf0`, `stdout`, `stderr`, a ring's name).
+    fn debug_event(&self, _sink: &[u8], _line: &[u8]) {}
     /// Answers `http_auth`: checks the password against a userlist by its index in the model.
     fn check_password(&self, _userlist: u32, _user: &[u8], _password: &[u8]) -> bool {
         false

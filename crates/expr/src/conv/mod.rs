@@ -1,6 +1,16 @@
-//! The registry of converters: one item each, in a file a topic.
+//! The registry of converters (manual chapter 7.3.1): one item each, in a file a topic. Parsing and casting are in
+//! [`crate::compile`]; this part owns what each converter does.
+
+mod arith;
+mod operand;
+mod text;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use crate::args::{Arg, ArgSpec};
+use crate::compile::ParseCtx;
 use crate::env::Env;
 use crate::value::{Fetched, Sample, Type};
 
@@ -15,6 +25,28 @@ pub enum Run {
     Later(&'static str),
 }
 
+/// What is wrong with an argument.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BadArg {
+    /// Which argument, counted from 0.
+    pub index: usize,
+    pub message: String,
+}
+
+impl BadArg {
+    pub fn new(index: usize, message: impl Into<String>) -> Self {
+        BadArg {
+            index,
+            message: message.into(),
+        }
+    }
+}
+
+/// See [`ConvDef::prepare`]. The arguments given are always as many as the grammar has kinds, `Arg::None` for those
+/// left out.
+pub type Prepare = fn(&mut Vec<Arg>, &ParseCtx<'_>) -> Result<(), BadArg>;
+
 /// One converter.
 #[derive(Clone, Copy)]
 pub struct ConvDef {
@@ -26,5 +58,33 @@ pub struct ConvDef {
     pub run: Run,
     /// Checks what the argument grammar cannot say, and may rewrite the arguments into a prepared form (a key decoded,
     /// a table built) so that nothing is parsed while traffic flows.
-    pub prepare: Option<fn(&mut Vec<Arg>) -> Result<(), String>>,
+    pub prepare: Option<Prepare>,
+}
+
+/// The tables, one a topic.
+const GROUPS: &[&[ConvDef]] = &[arith::DEFS, text::DEFS, words::DEFS];
+
+struct Registry {
+    sorted: Vec<&'static ConvDef>,
+    by_name: HashMap<&'static str, &'static ConvDef>,
+}
+
+fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut sorted: Vec<&ConvDef> = GROUPS.iter().flat_map(|g| g.iter()).collect();
+        sorted.sort_by_key(|d| d.name);
+        let by_name = sorted.iter().map(|d| (d.name, *d)).collect();
+        Registry { sorted, by_name }
+    })
+}
+
+/// The converter of that name.
+pub fn find(name: &str) -> Option<&'static ConvDef> {
+    registry().by_name.get(name).copied()
+}
+
+/// All converters, sorted by name.
+pub fn all() -> &'static [&'static ConvDef] {
+    &registry().sorted
 }
