@@ -1,0 +1,199 @@
+//! A request head: method, target, version, headers, and what they say of body and connection.
+
+use crate::framing::Framing;
+use crate::headers::Headers;
+use crate::method::{Method, Version};
+use crate::uri;
+
+/// What the parser noticed in the headers on its way, so that nobody searches for it again.
+///
+/// These describe the head as it came in; rules that change headers later do not change them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Noticed {
+    /// `Connection: close`.
+    pub close: bool,
+    /// `Connection: keep-alive`.
+    pub keep_alive: bool,
+    /// `Connection: upgrade`.
+    pub connection_upgrade: bool,
+    /// An `Upgrade` header.
+    pub upgrade: bool,
+    /// `Expect: 100-continue`.
+    pub expect_continue: bool,
+    /// `Transfer-Encoding` ends in `chunked`.
+    pub chunked: bool,
+    /// Content-Length came along with Transfer-Encoding and was removed: the connection must not
+    /// be used again (RFC 9112 section 6.1).
+    pub both_framings: bool,
+    /// A header was continued over several lines; it was joined with blanks.
+    pub folded: bool,
+    /// Number of Host headers.
+    pub hosts: u8,
+}
+
+impl Noticed {
+    /// Whether both `Connection: upgrade` and `Upgrade` were there.
+    pub fn wants_upgrade(self) -> bool {
+        self.connection_upgrade && self.upgrade
+    }
+
+    /// Whether the sender lets the connection live on after this message (RFC 9112 section 9.3).
+    pub fn persistent(self, version: Version) -> bool {
+        !self.close && !self.both_framings && (self.keep_alive || version >= Version::HTTP_11)
+    }
+}
+
+/// A request head. Reuse it: `clear` keeps its memory.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Known by number; the text is `method_str`. Change it with `set_method`.
+    pub method: Method,
+    pub version: Version,
+    pub headers: Headers,
+    pub framing: Framing,
+    pub noticed: Noticed,
+    /// Method and target side by side.
+    line: Vec<u8>,
+    method_len: usize,
+}
+
+impl Request {
+    pub fn new() -> Request {
+        Request::default()
+    }
+
+    /// A request made here: `method`, `target`, HTTP/1.1, no headers, no body.
+    pub fn with_line(method: impl AsRef<[u8]>, target: impl AsRef<[u8]>) -> Request {
+        let mut request = Request::default();
+        request.set_line(method.as_ref(), target.as_ref());
+        request
+    }
+
+    /// Forgets the message, keeps the memory.
+    pub fn clear(&mut self) {
+        self.headers.clear();
+        self.line.clear();
+        self.method_len = 0;
+        self.method = Method::default();
+        self.version = Version::default();
+        self.framing = Framing::default();
+        self.noticed = Noticed::default();
+    }
+
+    pub(crate) fn set_line(&mut self, method: &[u8], target: &[u8]) {
+        self.method = Method::from_bytes(method);
+        self.method_len = method.len();
+        self.line.clear();
+        self.line.extend_from_slice(method);
+        self.line.extend_from_slice(target);
+    }
+
+    /// The method as it is written.
+    pub fn method_str(&self) -> &[u8] {
+        self.line.get(..self.method_len).unwrap_or_default()
+    }
+
+    /// The request target as it is written: origin, absolute, authority or asterisk form.
+    pub fn target(&self) -> &[u8] {
+        self.line.get(self.method_len..).unwrap_or_default()
+    }
+
+    /// The path without query, as the manual's `path`; `None` when the target has none.
+    pub fn path(&self) -> Option<&[u8]> {
+        uri::path_and_query(self.target()).map(|pq| uri::split_query(pq).0)
+    }
+
+    /// What follows the first question mark, empty when there is none, as the manual's `query`.
+    pub fn query(&self) -> &[u8] {
+        uri::split_query(self.target()).1.unwrap_or_default()
+    }
+
+    /// Path and query together, as the manual's `pathq`.
+    pub fn path_and_query(&self) -> Option<&[u8]> {
+        uri::path_and_query(self.target())
+    }
+
+    /// The scheme of an absolute target.
+    pub fn scheme(&self) -> Option<&[u8]> {
+        uri::scheme(self.target())
+    }
+
+    /// The authority of an absolute target, or the target of a CONNECT.
+    pub fn authority(&self) -> Option<&[u8]> {
+        if self.method == Method::Connect {
+            Some(self.target())
+        } else {
+            uri::authority(self.target())
+        }
+    }
+
+    /// The first Host header.
+    pub fn host(&self) -> Option<&[u8]> {
+        self.headers.get(b"host")
+    }
+
+    /// Whether the client lets the connection live on after this request.
+    pub fn persistent(&self) -> bool {
+        self.noticed.persistent(self.version)
+    }
+
+    pub fn set_method(&mut self, method: impl AsRef<[u8]>) {
+        let method = method.as_ref();
+        self.line.splice(..self.method_len, method.iter().copied());
+        self.method_len = method.len();
+        self.method = Method::from_bytes(method);
+    }
+
+    pub fn set_target(&mut self, target: impl AsRef<[u8]>) {
+        self.line.truncate(self.method_len);
+        self.line.extend_from_slice(target.as_ref());
+    }
+
+    /// Replaces the path, keeps scheme, authority and query (`http-request set-path`).
+    pub fn set_path(&mut self, path: impl AsRef<[u8]>) {
+        let (start, end) = self.path_range();
+        self.line.splice(start..end, path.as_ref().iter().copied());
+    }
+
+    /// Replaces the query, keeps the rest (`http-request set-query`): an empty one removes the
+    /// question mark too.
+    pub fn set_query(&mut self, query: impl AsRef<[u8]>) {
+        let query = query.as_ref();
+        let end = self.path_range().1;
+        self.line.truncate(end);
+        if !query.is_empty() {
+            self.line.push(b'?');
+            self.line.extend_from_slice(query);
+        }
+    }
+
+    /// Replaces path and query, keeps scheme and authority (`http-request set-pathq`).
+    pub fn set_path_and_query(&mut self, path_and_query: impl AsRef<[u8]>) {
+        let start = self.path_range().0;
+        self.line.truncate(start);
+        self.line.extend_from_slice(path_and_query.as_ref());
+    }
+
+    /// Where the path lies in `line`. A target without a path gets it at its end.
+    fn path_range(&self) -> (usize, usize) {
+        let target = self.target();
+        let path_len = self.path().map_or(0, <[u8]>::len);
+        let start = match uri::path_and_query(target) {
+            Some(pq) => self.line.len() - pq.len(),
+            None => self.line.len() - uri::split_query(target).1.map_or(0, |q| q.len() + 1),
+        };
+        (start, start + path_len)
+    }
+
+    /// Appends the head in HTTP/1.1 form, empty line included. The version written is 1.1 whatever
+    /// came in, as RFC 9110 section 2.5 asks of an intermediary.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.reserve(self.line.len() + self.headers.buf.len() + 16);
+        out.extend_from_slice(self.method_str());
+        out.push(b' ');
+        out.extend_from_slice(self.target());
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        self.headers.write_to(out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
