@@ -1,1 +1,13 @@
-//! Policies as plain data and functions: balancing, queues, health, counters, runtime state
+//! The running state of the process and the policies over it: counters, server states, balancing, queues, health.
+//!
+//! Plain data and functions with the clock as an argument; no I/O. The configuration ([`sluice_config::model`]) is
+//! immutable, this is what changes while traffic flows, joined to it by the same indices.
+
+pub mod balance;
+pub mod counters;
+pub mod health;
+pub mod queue;
+pub mod state;
+
+pub use counters::{Counter, Level, Rate};
+pub use state::{ProxyState, Runtime, ServerState};

@@ -1,0 +1,125 @@
+//! A server's health: rise and fall counting over check results (manual 5.2 `check`, `rise`, `fall`), as a state machine
+//! that is told results and times and answers what changed.
+
+use sluice_config::model::CheckParams;
+
+/// The outcome of one check, with the names of the CSV's `check_status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CheckStatus {
+    /// No check is configured.
+    #[default]
+    Unknown,
+    /// Configured, not run yet.
+    Init,
+    /// Socket error before any layer was reached.
+    SockErr,
+    L4Ok,
+    L4Timeout,
+    L4Con,
+    L6Ok,
+    L6Timeout,
+    L6Resp,
+    L7Timeout,
+    L7Resp,
+    L7Ok,
+    /// `disable-on-404`
+    L7OkCond,
+    L7Status,
+    ProcErr,
+    ProcTimeout,
+    ProcOk,
+}
+
+impl CheckStatus {
+    /// As the CSV prints it.
+    pub fn code(self) -> &'static str {
+        match self {
+            CheckStatus::Unknown => "UNK",
+            CheckStatus::Init => "INI",
+            CheckStatus::SockErr => "SOCKERR",
+            CheckStatus::L4Ok => "L4OK",
+            CheckStatus::L4Timeout => "L4TOUT",
+            CheckStatus::L4Con => "L4CON",
+            CheckStatus::L6Ok => "L6OK",
+            CheckStatus::L6Timeout => "L6TOUT",
+            CheckStatus::L6Resp => "L6RSP",
+            CheckStatus::L7Timeout => "L7TOUT",
+            CheckStatus::L7Resp => "L7RSP",
+            CheckStatus::L7Ok => "L7OK",
+            CheckStatus::L7OkCond => "L7OKC",
+            CheckStatus::L7Status => "L7STS",
+            CheckStatus::ProcErr => "PROCERR",
+            CheckStatus::ProcTimeout => "PROCTOUT",
+            CheckStatus::ProcOk => "PROCOK",
+        }
+    }
+    pub fn passed(self) -> bool {
+        matches!(self, CheckStatus::L4Ok | CheckStatus::L6Ok | CheckStatus::L7Ok | CheckStatus::L7OkCond | CheckStatus::ProcOk)
+    }
+}
+
+/// What one check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckResult {
+    pub status: CheckStatus,
+    /// HTTP or protocol status code, 0 for none.
+    pub code: u32,
+    /// `last_chk`: the reason in words.
+    pub info: String,
+    pub duration_ms: u64,
+}
+
+/// What a result changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    None,
+    WentUp,
+    WentDown,
+    /// `disable-on-404` said so.
+    Stopping,
+}
+
+/// Rise and fall of one server. `0..rise` is down, `rise..rise+fall-1` is up.
+#[derive(Debug, Clone)]
+pub struct Health {
+    pub rise: u32,
+    pub fall: u32,
+    /// HAProxy's counter: starts at `rise` (up, one failure of `fall` tolerated fewer).
+    pub counter: u32,
+    pub last: CheckResult,
+}
+
+impl Health {
+    pub fn new(p: &CheckParams) -> Self {
+        let status = if p.enabled { CheckStatus::Init } else { CheckStatus::Unknown };
+        Health { rise: p.rise, fall: p.fall, counter: p.rise, last: CheckResult { status, ..CheckResult::default() } }
+    }
+    pub fn is_up(&self) -> bool {
+        self.counter >= self.rise
+    }
+    /// Takes in one result.
+    pub fn on_result(&mut self, result: CheckResult) -> Change {
+        let was_up = self.is_up();
+        let (passed, stopping) = (result.status.passed(), result.status == CheckStatus::L7OkCond);
+        self.last = result;
+        if passed {
+            let top = self.rise + self.fall - 1;
+            self.counter = if was_up { top } else { self.counter + 1 };
+            if !was_up && self.is_up() {
+                self.counter = top;
+                return Change::WentUp;
+            }
+            return if stopping && was_up { Change::Stopping } else { Change::None };
+        }
+        if !was_up {
+            self.counter = 0;
+            return Change::None;
+        }
+        self.counter -= 1;
+        if self.is_up() {
+            return Change::None;
+        }
+        self.counter = 0;
+        Change::WentDown
+    }
+}
