@@ -1,6 +1,19 @@
-//! Variables: scopes, names resolved to numbers at load, and the store each scope keeps (manual, `set-var`).
+//! Variables: scopes, names resolved to numbers at load, and the store each scope keeps (manual chapter 2.8 and
+//! `set-var`).
+//!
+//! Names are interned once for the whole process, so that a lookup compares two numbers. Each scope owns a small
+//! vector of values; what they cost is charged to [`Usage`] counters, which the `tune.vars.*` limits bound.
 
-use std::sync::Arc;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use smallvec::SmallVec;
+
+use crate::error::ExprError;
+use crate::value::Value;
 
 /// How long a variable lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,12 +26,427 @@ pub enum Scope {
     Check,
 }
 
+impl Scope {
+    /// As written before the first dot.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Proc => "proc",
+            Scope::Sess => "sess",
+            Scope::Txn => "txn",
+            Scope::Req => "req",
+            Scope::Res => "res",
+            Scope::Check => "check",
+        }
+    }
+
+    const ALL: [Scope; 6] = [
+        Scope::Proc,
+        Scope::Sess,
+        Scope::Txn,
+        Scope::Req,
+        Scope::Res,
+        Scope::Check,
+    ];
+}
+
 /// A variable as an expression refers to it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VarRef {
     pub scope: Scope,
-    /// Process-wide number of the name (see the name table), so that nothing is compared as text while traffic flows.
+    /// Process-wide number of the name (see [`intern`]), so that nothing is compared as text while traffic flows.
     pub index: u32,
     /// The name without its scope, for messages.
     pub name: Arc<str>,
+}
+
+impl VarRef {
+    /// Reads `scope.name`. The error's span points at the wrong part.
+    pub fn parse(text: &str) -> Result<VarRef, ExprError> {
+        let Some((scope, name)) = text.split_once('.') else {
+            return Err(
+                ExprError::new(format!("variable name '{text}' does not begin with a scope"))
+                    .hint("write it as 'txn.name'; the scopes are proc, sess, txn, req, res and check"),
+            );
+        };
+        let Some(&scope) = Scope::ALL.iter().find(|s| s.name() == scope) else {
+            return Err(ExprError::new(format!("unknown variable scope '{scope}'"))
+                .at(0..scope.len())
+                .hint("the scopes are proc, sess, txn, req, res and check"));
+        };
+        let start = text.len() - name.len();
+        if name.is_empty() {
+            return Err(ExprError::new(format!(
+                "variable '{text}' has no name after its scope"
+            )));
+        }
+        if let Some((i, c)) = name
+            .char_indices()
+            .find(|(_, c)| !(c.is_ascii_alphanumeric() || *c == '_' || *c == '.'))
+        {
+            return Err(ExprError::new(format!(
+                "character '{c}' is not permitted in variable name '{text}'"
+            ))
+            .at(start + i..start + i + c.len_utf8())
+            .hint("use letters, digits, '_' and '.'"));
+        }
+        let (index, name) = intern(name);
+        Ok(VarRef { scope, index, name })
+    }
+}
+
+impl fmt::Display for VarRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.scope.name(), self.name)
+    }
+}
+
+/// The process-wide table of names. It only grows: names come from configurations and from administrators.
+#[derive(Default)]
+struct Names {
+    by_name: HashMap<Arc<str>, u32>,
+}
+
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+/// The number of a name without scope, given out on first sight. Taken at load, never while traffic flows.
+pub fn intern(name: &str) -> (u32, Arc<str>) {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, &index)) = names.by_name.get_key_value(name) {
+        return (index, known.clone());
+    }
+    let index = u32::try_from(names.by_name.len()).unwrap_or(u32::MAX);
+    let name: Arc<str> = name.into();
+    names.by_name.insert(name.clone(), index);
+    (index, name)
+}
+
+/// A variable whose name is only known now (`show var`, Lua, SPOE): `None` when no configuration names it, so that
+/// nobody can grow the table from outside.
+pub fn known(name: &str) -> Option<u32> {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.by_name.get(name).copied()
+}
+
+/// What one variable costs beside its text; the size of HAProxy 2.6's own record, so that limits written for it fit.
+pub const VAR_COST: usize = 48;
+
+/// What a value costs against `tune.vars.*`: [`VAR_COST`] and its text.
+pub fn cost(value: &Value<'_>) -> usize {
+    VAR_COST
+        + match value {
+            Value::Str(s) | Value::Bin(s) | Value::Meth(_, s) => s.len(),
+            _ => 0,
+        }
+}
+
+/// The bytes a scope and the scopes inside it use, with their limit (0: none). A session's counts its transactions',
+/// a transaction's its request's and response's (`tune.vars.*-max-size`).
+#[derive(Debug, Default)]
+pub struct Usage {
+    used: Cell<usize>,
+    limit: usize,
+}
+
+impl Usage {
+    pub fn new(limit: usize) -> Self {
+        Usage {
+            used: Cell::new(0),
+            limit,
+        }
+    }
+
+    pub fn used(&self) -> usize {
+        self.used.get()
+    }
+
+    /// Charges `more` bytes to every counter of the chain, or to none when one of them has no room.
+    fn take(chain: &[&Usage], more: usize) -> bool {
+        let fits = |u: &&Usage| u.limit == 0 || u.used.get().saturating_add(more) <= u.limit;
+        if !chain.iter().all(fits) {
+            return false;
+        }
+        for u in chain {
+            u.used.set(u.used.get().saturating_add(more));
+        }
+        true
+    }
+
+    fn give_back(chain: &[&Usage], less: usize) {
+        for u in chain {
+            u.used.set(u.used.get().saturating_sub(less));
+        }
+    }
+}
+
+/// The variables of one scope. Give every call the same chain of counters: the scope's own first, then those around it.
+#[derive(Debug, Default)]
+pub struct Vars {
+    entries: SmallVec<[(u32, Value<'static>); 2]>,
+}
+
+impl Vars {
+    pub fn new() -> Self {
+        Vars::default()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn value(&self, index: u32) -> Option<&Value<'static>> {
+        self.entries
+            .iter()
+            .find_map(|(i, v)| (*i == index).then_some(v))
+    }
+
+    /// All of them, with the numbers of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Value<'static>)> {
+        self.entries.iter().map(|(i, v)| (*i, v))
+    }
+
+    /// Sets a variable; false, and the old value kept, when a limit would be passed.
+    pub fn set(&mut self, index: u32, value: Value<'static>, chain: &[&Usage]) -> bool {
+        let new = cost(&value);
+        match self.entries.iter_mut().find(|(i, _)| *i == index) {
+            Some((_, slot)) => {
+                let old = cost(slot);
+                if new > old {
+                    if !Usage::take(chain, new - old) {
+                        return false;
+                    }
+                } else {
+                    Usage::give_back(chain, old - new);
+                }
+                *slot = value;
+            }
+            None => {
+                if !Usage::take(chain, new) {
+                    return false;
+                }
+                self.entries.push((index, value));
+            }
+        }
+        true
+    }
+
+    /// Forgets a variable; false when there was none.
+    pub fn unset(&mut self, index: u32, chain: &[&Usage]) -> bool {
+        let Some(at) = self.entries.iter().position(|(i, _)| *i == index) else {
+            return false;
+        };
+        let (_, value) = self.entries.swap_remove(at);
+        Usage::give_back(chain, cost(&value));
+        true
+    }
+
+    /// Forgets all (the end of a request, of a session) and gives their room back.
+    pub fn clear(&mut self, chain: &[&Usage]) {
+        let all = self.entries.iter().map(|(_, v)| cost(v)).sum();
+        Usage::give_back(chain, all);
+        self.entries.clear();
+    }
+}
+
+/// The process's variables: read from every thread without a lock, written rarely.
+#[derive(Default)]
+pub struct ProcVars {
+    values: ArcSwap<Vec<Option<Arc<Value<'static>>>>>,
+    /// Writers take turns; holds the bytes in use.
+    writer: Mutex<usize>,
+    limit: usize,
+}
+
+impl ProcVars {
+    /// `limit` is `tune.vars.proc-max-size`, 0 for none.
+    pub fn new(limit: usize) -> Self {
+        ProcVars {
+            limit,
+            ..ProcVars::default()
+        }
+    }
+
+    pub fn value(&self, index: u32) -> Option<Value<'static>> {
+        let values = self.values.load();
+        values.get(index as usize)?.as_deref().cloned()
+    }
+
+    /// Sets (`Some`) or unsets a variable; false, and the old value kept, when the limit would be passed.
+    pub fn set(&self, index: u32, value: Option<Value<'static>>) -> bool {
+        let mut used = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = Vec::clone(&self.values.load());
+        let at = index as usize;
+        if values.len() <= at {
+            if value.is_none() {
+                return true;
+            }
+            values.resize(at + 1, None);
+        }
+        let old = values[at].as_deref().map_or(0, cost);
+        let next = *used - old + value.as_ref().map_or(0, cost);
+        if self.limit != 0 && next > self.limit && next > *used {
+            return false;
+        }
+        values[at] = value.map(Arc::new);
+        *used = next;
+        self.values.store(Arc::new(values));
+        true
+    }
+}
+
+/// When `set-var(name,condition,...)` sets the variable at all (manual chapter 7.3.1, `set-var`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetIf {
+    /// The variable exists. Those of `proc` always do, the others while they are set.
+    Exists,
+    NotExists,
+    /// The new value is an empty text. A number or address never is.
+    Empty,
+    NotEmpty,
+    /// The variable has a value.
+    Set,
+    NotSet,
+    /// The variable is greater than the new value. True when one of them is no integer.
+    Greater,
+    Less,
+}
+
+impl SetIf {
+    /// The word of the manual: `ifexists`, `ifgt`...
+    pub fn parse(word: &str) -> Option<SetIf> {
+        Some(match word {
+            "ifexists" => SetIf::Exists,
+            "ifnotexists" => SetIf::NotExists,
+            "ifempty" => SetIf::Empty,
+            "ifnotempty" => SetIf::NotEmpty,
+            "ifset" => SetIf::Set,
+            "ifnotset" => SetIf::NotSet,
+            "ifgt" => SetIf::Greater,
+            "iflt" => SetIf::Less,
+            _ => return None,
+        })
+    }
+
+    /// Whether a variable of `scope` that is now `current` may become `new`.
+    pub fn holds(self, scope: Scope, current: Option<&Value<'_>>, new: &Value<'_>) -> bool {
+        let exists = scope == Scope::Proc || current.is_some();
+        let empty = match new {
+            Value::Str(s) | Value::Bin(s) => s.is_empty(),
+            _ => false,
+        };
+        let ints = match (current, new) {
+            (Some(Value::Sint(current)), Value::Sint(new)) => Some((current, new)),
+            _ => None,
+        };
+        match self {
+            SetIf::Exists => exists,
+            SetIf::NotExists => !exists,
+            SetIf::Empty => empty,
+            SetIf::NotEmpty => !empty,
+            SetIf::Set => current.is_some(),
+            SetIf::NotSet => current.is_none(),
+            SetIf::Greater => ints.is_none_or(|(current, new)| current > new),
+            SetIf::Less => ints.is_none_or(|(current, new)| current < new),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    fn text(s: &str) -> Value<'static> {
+        Value::Str(Cow::Owned(s.as_bytes().to_vec()))
+    }
+
+    #[test]
+    fn a_name_has_a_scope_and_a_number() {
+        let a = VarRef::parse("txn.my.var_1").unwrap();
+        let b = VarRef::parse("sess.my.var_1").unwrap();
+        assert_eq!((a.scope, b.scope), (Scope::Txn, Scope::Sess));
+        assert_eq!(a.index, b.index);
+        assert_eq!(a.to_string(), "txn.my.var_1");
+        assert_eq!(known("my.var_1"), Some(a.index));
+        assert_eq!(known("never named anywhere"), None);
+    }
+
+    #[test]
+    fn a_wrong_name_says_where() {
+        let check = |name: &str, message: &str, span: std::ops::Range<usize>| {
+            let e = VarRef::parse(name).unwrap_err();
+            assert_eq!((e.message.as_str(), e.span), (message, span), "{name}");
+        };
+        check(
+            "host",
+            "variable name 'host' does not begin with a scope",
+            0..0,
+        );
+        check("tnx.host", "unknown variable scope 'tnx'", 0..3);
+        check("txn.", "variable 'txn.' has no name after its scope", 0..0);
+        check(
+            "txn.a-b",
+            "character '-' is not permitted in variable name 'txn.a-b'",
+            5..6,
+        );
+    }
+
+    #[test]
+    fn limits_hold_for_the_scope_and_for_those_around_it() {
+        let (req, txn, sess) = (Usage::new(100), Usage::new(0), Usage::new(150));
+        let chain: [&Usage; 3] = [&req, &txn, &sess];
+        let mut vars = Vars::new();
+        assert!(vars.set(1, text("abc"), &chain));
+        assert_eq!((req.used(), txn.used(), sess.used()), (51, 51, 51));
+        assert!(!vars.set(2, text("0123456789"), &chain));
+        assert_eq!(vars.value(2), None);
+        assert!(!vars.set(1, text(&"x".repeat(60)), &chain));
+        assert_eq!(vars.value(1), Some(&text("abc")));
+        assert!(vars.set(1, text("x"), &chain));
+        assert_eq!(sess.used(), 49);
+
+        // The session is the tighter one for a transaction of its own.
+        let mut txn_vars = Vars::new();
+        assert!(txn_vars.set(1, text(&"y".repeat(53)), &chain[1..]));
+        assert!(!txn_vars.set(2, Value::Bool(true), &chain[1..]));
+        assert!(txn_vars.unset(1, &chain[1..]));
+        vars.clear(&chain);
+        assert_eq!((req.used(), txn.used(), sess.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn process_variables_are_bounded_too() {
+        let vars = ProcVars::new(2 * VAR_COST);
+        assert!(vars.set(3, Some(Value::Sint(1))));
+        assert!(vars.set(0, Some(Value::Sint(2))));
+        assert!(!vars.set(1, Some(Value::Sint(3))));
+        assert!(vars.set(3, Some(Value::Sint(4))));
+        assert_eq!(vars.value(3), Some(Value::Sint(4)));
+        assert!(vars.set(3, None));
+        assert_eq!(vars.value(3), None);
+        assert!(vars.set(1, Some(Value::Sint(3))));
+        assert_eq!(vars.value(99), None);
+    }
+
+    #[test]
+    fn conditions_of_set_var() {
+        let check = |word: &str, scope, current: Option<Value<'_>>, new: Value<'_>, expect| {
+            let cond = SetIf::parse(word).unwrap();
+            assert_eq!(cond.holds(scope, current.as_ref(), &new), expect, "{word}");
+        };
+        let five = || Value::Sint(5);
+        check("ifexists", Scope::Txn, None, five(), false);
+        check("ifexists", Scope::Proc, None, five(), true);
+        check("ifnotexists", Scope::Txn, None, five(), true);
+        check("ifempty", Scope::Txn, None, five(), false);
+        check("ifempty", Scope::Txn, None, text(""), true);
+        check("ifnotempty", Scope::Txn, None, text("a"), true);
+        check("ifset", Scope::Proc, None, five(), false);
+        check("ifnotset", Scope::Txn, Some(five()), five(), false);
+        check("ifgt", Scope::Txn, Some(Value::Sint(6)), five(), true);
+        check("ifgt", Scope::Txn, Some(five()), five(), false);
+        check("ifgt", Scope::Txn, Some(text("1")), five(), true);
+        check("iflt", Scope::Txn, Some(Value::Sint(4)), five(), true);
+        check("iflt", Scope::Txn, None, five(), true);
+        assert_eq!(SetIf::parse("ifever"), None);
+    }
 }
