@@ -1,21 +1,28 @@
 //! From text to a checked, compiled expression: `fetch(args),conv(args),...`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::args::Arg;
-use crate::conv::ConvDef;
+use crate::arglist;
+use crate::args::{Arg, NameRef};
+use crate::conv::{self, BadArg, ConvDef};
 use crate::env::{Env, ProxyId, ServerId};
 use crate::error::ExprError;
-use crate::fetch::{Cursor, FetchDef};
+use crate::fetch::{self, Cursor, FetchDef};
 use crate::pattern::Store;
 use crate::place::Place;
-use crate::value::{Fetched, Type};
+use crate::suggest;
+use crate::value::{Absent, Fetched, Type, castable};
 
 /// How files reach the language: pattern files, map files, error files. The proxy reads the disk, tests and fuzzers
 /// give texts.
 pub trait Loader {
     /// The file's bytes; the error is a sentence for the user.
     fn load(&self, path: &str) -> Result<Vec<u8>, String>;
+    /// An environment variable as the configuration sees it (`setenv` included). `env()` is sampled when it is parsed.
+    fn env(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
 }
 
 /// What the parser needs to know about where it is.
@@ -39,6 +46,14 @@ pub trait Names {
     fn backend(&self, name: &str) -> Option<ProxyId>;
     /// The proxy the expression stands in, for arguments left out.
     fn current(&self) -> Option<ProxyId>;
+    /// The same when it can be a frontend (`fe_conn` without argument).
+    fn current_frontend(&self) -> Option<ProxyId> {
+        self.current()
+    }
+    /// The same when it can be a backend (`be_conn` without argument).
+    fn current_backend(&self) -> Option<ProxyId> {
+        self.current()
+    }
     fn server(&self, backend: &str, server: &str) -> Option<ServerId>;
     fn table(&self, name: &str) -> Option<ProxyId>;
     fn userlist(&self, name: &str) -> Option<u32>;
@@ -62,4 +77,320 @@ pub struct Expr {
     pub out: Type,
     /// The text as written.
     pub text: Arc<str>,
+}
+
+impl std::fmt::Debug for Expr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Expr({}: {})", self.text, self.out.name())
+    }
+}
+
+impl Expr {
+    /// Parses a text that is one expression and nothing else.
+    ///
+    /// Errors point into the text: an unknown name, an argument that does not fit, a converter that cannot take what
+    /// comes before it, a fetch that is not valid at `ctx.place`.
+    pub fn parse(text: &str, ctx: &ParseCtx<'_>) -> Result<Expr, ExprError> {
+        let (expr, end) = Expr::parse_prefix(text, ctx)?;
+        if end < text.len() {
+            let rest = &text[end..];
+            return Err(
+                ExprError::new(format!("'{rest}' does not belong to the expression"))
+                    .at(end..text.len())
+                    .hint("a converter follows after a comma"),
+            );
+        }
+        Ok(expr)
+    }
+
+    /// Parses the expression `text` begins with and says where it ends, for a text that goes on with something else
+    /// (the `]` of a log-format).
+    pub fn parse_prefix(text: &str, ctx: &ParseCtx<'_>) -> Result<(Expr, usize), ExprError> {
+        let name = word_at(text, 0);
+        let def = fetch_named(text, name.clone())?;
+        if let Some(reason) = def.places.refusal(ctx.place) {
+            return Err(ExprError::new(format!(
+                "`{}` is not valid in {}: {reason}",
+                def.name,
+                describe_all(ctx.place)
+            ))
+            .at(name));
+        }
+        let (mut args, spans, mut end) = arglist::read(text, name.end, name.clone(), def.args)?;
+        if let fetch::Run::Later(part) = def.run {
+            return Err(later(def.name, part, name));
+        }
+        if let Some(prepare) = def.prepare {
+            prepare(&mut args, ctx).map_err(|bad| bad_arg(bad, def.name, &spans, &name))?;
+        }
+        let mut out = def.out;
+        let mut before = def.name;
+        let mut steps = Vec::new();
+        while text.as_bytes().get(end) == Some(&b',') {
+            // Empty steps are skipped: `str(a),,upper`.
+            let at = end + text[end..].bytes().take_while(|&b| b == b',').count();
+            let name = word_at(text, at);
+            let step;
+            (step, end) = Step::parse(text, name, before, out, ctx)?;
+            before = step.def.name;
+            if step.def.out != Type::Same {
+                out = step.def.out;
+            }
+            steps.push(step);
+        }
+        let expr = Expr {
+            fetch: def,
+            args: Arc::new(args),
+            steps: steps.into(),
+            out,
+            text: text[..end].into(),
+        };
+        Ok((expr, end))
+    }
+
+    /// Parses the expression `words` begin with, where converters may stand in words of their own
+    /// (`stick on src,ipmask(24)` or `src ipmask(24)`), and says how many words it took.
+    pub fn parse_words(words: &[&str], ctx: &ParseCtx<'_>) -> Result<(Expr, usize), ExprError> {
+        let first = words.first().copied().unwrap_or_default();
+        let mut expr = Expr::parse(first.trim_end_matches(','), ctx)?;
+        let mut taken = 1;
+        for &word in &words[1.min(words.len())..] {
+            let begins = word.trim_start_matches(',');
+            if conv::find(&begins[word_at(begins, 0)]).is_none() {
+                break;
+            }
+            let joined = format!("{},{}", expr.text, begins.trim_end_matches(','));
+            let shift = joined.len() - begins.trim_end_matches(',').len();
+            expr = Expr::parse(&joined, ctx).map_err(|e| {
+                let span = e.span.start.saturating_sub(shift)..e.span.end.saturating_sub(shift);
+                e.in_word(taken).at(span)
+            })?;
+            taken += 1;
+        }
+        Ok((expr, taken))
+    }
+
+    /// The sample; of a fetch that has several occurrences, the one the manual says (mostly the last).
+    pub fn eval<'a>(&'a self, env: &'a dyn Env) -> Fetched<'a> {
+        let mut cursor = Cursor::ONCE;
+        self.eval_next(env, &mut cursor)
+    }
+
+    /// The next occurrence, for ACLs, which try them all: begin with `Cursor::default()` and go on while
+    /// `not_last` is set.
+    pub fn eval_next<'a>(&'a self, env: &'a dyn Env, cursor: &mut Cursor) -> Fetched<'a> {
+        let fetch::Run::Fn(run) = self.fetch.run else {
+            return Err(Absent::Never);
+        };
+        let mut sample = run(&self.args, env, cursor)?;
+        for step in self.steps.iter() {
+            let conv::Run::Fn(run) = step.def.run else {
+                return Err(Absent::Never);
+            };
+            if let Some(to) = step.cast {
+                sample.value = sample.value.cast(to).ok_or(Absent::Never)?;
+            }
+            let (may_change, not_last) = (sample.may_change, sample.not_last);
+            sample = run(&step.args, sample, env)?;
+            sample.may_change |= may_change;
+            sample.not_last |= not_last;
+        }
+        Ok(sample)
+    }
+
+    /// The sample cast to `to`; [`Absent::Never`] when it has no such form.
+    pub fn eval_as<'a>(&'a self, env: &'a dyn Env, to: Type) -> Fetched<'a> {
+        let mut sample = self.eval(env)?;
+        sample.value = sample.value.cast(to).ok_or(Absent::Never)?;
+        Ok(sample)
+    }
+
+    /// Binds the names in the arguments to the things of the configuration. Gives one error for each that does not
+    /// exist; an expression may be resolved again for another proxy only after it was parsed again.
+    pub fn resolve(&self, names: &dyn Names) -> Vec<ExprError> {
+        let of_steps = self
+            .steps
+            .iter()
+            .flat_map(|s| s.args.iter().map(move |a| (s.def.name, a)));
+        let of_fetch = self.args.iter().map(|a| (self.fetch.name, a));
+        of_fetch
+            .chain(of_steps)
+            .filter_map(|(user, arg)| resolve_arg(arg, names).err().map(|e| (user, e)))
+            .map(|(user, (message, name))| {
+                let error = ExprError::new(format!("`{user}`: {message}"));
+                match self.text.find(&name) {
+                    Some(at) if !name.is_empty() => error.at(at..at + name.len()),
+                    _ => error,
+                }
+            })
+            .collect()
+    }
+
+    /// Where the expression is valid: its fetch decides.
+    pub fn places(&self) -> Place {
+        self.fetch.places
+    }
+
+    /// Whether it reads the request while it is there (headers or bytes), so that it can wait for it.
+    pub fn needs_request(&self) -> bool {
+        Place::MESSAGE.contains(self.places()) && self.places().intersects(Place::ANY_REQ)
+    }
+
+    /// Whether it reads the response, or facts that exist only once there is one.
+    pub fn needs_response(&self) -> bool {
+        !self.places().intersects(Place::ANY_REQ) && self.places().intersects(Place::ANY_RES)
+    }
+}
+
+impl Step {
+    /// Parses the converter whose name lies at `name`, applied to what `before` gives, which is of type `input`.
+    fn parse(
+        text: &str,
+        name: Range<usize>,
+        before: &str,
+        input: Type,
+        ctx: &ParseCtx<'_>,
+    ) -> Result<(Step, usize), ExprError> {
+        let title = &text[name.clone()];
+        if title.is_empty() {
+            return Err(ExprError::new("a converter is missing after the comma")
+                .at(name.start.saturating_sub(1)..name.start));
+        }
+        let Some(def) = conv::find(title) else {
+            let known = conv::all().iter().map(|d| d.name);
+            let error = ExprError::new(format!("unknown converter `{title}`")).at(name);
+            return Err(match suggest::nearest(title, known) {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None if fetch::find(title).is_some() => error.hint(format!(
+                    "`{title}` is a fetch: an expression has one, at its start"
+                )),
+                None => error,
+            });
+        };
+        if !castable(input, def.input) {
+            return Err(ExprError::new(format!(
+                "`{title}` takes {}, but `{before}` gives {}",
+                def.input.describe(),
+                input.describe()
+            ))
+            .at(name));
+        }
+        let (mut args, spans, end) = arglist::read(text, name.end, name.clone(), def.args)?;
+        if let conv::Run::Later(part) = def.run {
+            return Err(later(def.name, part, name));
+        }
+        if let Some(prepare) = def.prepare {
+            prepare(&mut args, ctx).map_err(|bad| bad_arg(bad, def.name, &spans, &name))?;
+        }
+        let cast = (!matches!(def.input, Type::Any | Type::Same)).then_some(def.input);
+        let step = Step {
+            def,
+            args: Arc::new(args),
+            cast,
+        };
+        Ok((step, end))
+    }
+}
+
+/// The range of the name that starts at `at`.
+fn word_at(text: &str, at: usize) -> Range<usize> {
+    let len = text[at..]
+        .bytes()
+        .take_while(|b| b.is_ascii_alphanumeric() || b"._-+:".contains(b))
+        .count();
+    at..at + len
+}
+
+fn fetch_named(text: &str, name: Range<usize>) -> Result<&'static FetchDef, ExprError> {
+    let title = &text[name.clone()];
+    if let Some(def) = fetch::find(title) {
+        return Ok(def);
+    }
+    if title.is_empty() {
+        return Err(ExprError::new("a sample fetch is missing").at(0..text.len().min(1)));
+    }
+    let known = fetch::all().iter().map(|d| d.name);
+    let error = ExprError::new(format!("unknown sample fetch `{title}`")).at(name);
+    Err(match suggest::nearest(title, known) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None if conv::find(title).is_some() => error.hint(format!(
+            "`{title}` is a converter: it follows a fetch after a comma"
+        )),
+        None => error,
+    })
+}
+
+/// All the places of a set, for a message; the two sides of one rule are named once.
+fn describe_all(places: Place) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for place in places.iter() {
+        if !names.contains(&place.describe()) {
+            names.push(place.describe());
+        }
+    }
+    names.join(" or ")
+}
+
+fn later(name: &str, part: &str, span: Range<usize>) -> ExprError {
+    ExprError::new(format!(
+        "`{name}` needs {part}, which this version does not have yet"
+    ))
+    .at(span)
+}
+
+fn bad_arg(bad: BadArg, name: &str, spans: &[Range<usize>], whole: &Range<usize>) -> ExprError {
+    let span = spans
+        .get(bad.index)
+        .filter(|s| !s.is_empty())
+        .unwrap_or(whole);
+    ExprError::new(format!("`{name}`: {}", bad.message)).at(span.clone())
+}
+
+/// Binds one argument; the error is a message and the name as written.
+fn resolve_arg(arg: &Arg, names: &dyn Names) -> Result<(), (String, String)> {
+    fn bind<T: Copy>(
+        what: &str,
+        name: &NameRef<T>,
+        current: impl FnOnce() -> Option<T>,
+        named: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<(), (String, String)> {
+        if name.id().is_some() {
+            return Ok(());
+        }
+        let found = if name.name.is_empty() {
+            current().ok_or_else(|| format!("name the {what}: the current section is none"))
+        } else {
+            named(&name.name).ok_or_else(|| format!("no {what} is called '{}'", name.name))
+        };
+        let id = found.map_err(|message| (message, name.name.clone()))?;
+        // Lost only to another thread that bound the same name.
+        let _ = name.id.set(id);
+        Ok(())
+    }
+    match arg {
+        Arg::Frontend(n) => bind(
+            "frontend",
+            n,
+            || names.current_frontend(),
+            |s| names.frontend(s),
+        ),
+        Arg::Backend(n) => bind(
+            "backend",
+            n,
+            || names.current_backend(),
+            |s| names.backend(s),
+        ),
+        Arg::Table(n) => bind("stick table", n, || names.current(), |s| names.table(s)),
+        Arg::Userlist(n) => bind("userlist", n, || None, |s| names.userlist(s)),
+        Arg::Server(n) => bind(
+            "server",
+            n,
+            || None,
+            |s| match s.split_once('/') {
+                Some((backend, server)) => names.server(backend, server),
+                None => names.server("", s),
+            },
+        ),
+        _ => Ok(()),
+    }
 }

@@ -88,6 +88,15 @@ pub struct ConnInfo {
     pub requests: u64,
     /// When it was accepted or established.
     pub since_us: i64,
+    /// `bc_reused`: it had carried an earlier stream.
+    pub reused: bool,
+    /// `fc_glitches`: oddities of a peer that are not errors yet.
+    pub glitches: u32,
+    /// Streams open on it, and the most the peer may open (1 for HTTP/1).
+    pub streams: u32,
+    pub streams_max: u32,
+    /// `fc_saved_syn`: the SYN packet the kernel kept, from its IP header on.
+    pub saved_syn: Option<Box<[u8]>>,
 }
 
 /// The kernel's view of a TCP connection, `TCP_INFO`: units as in the `fc_*` fetches (times in µs).
@@ -175,6 +184,25 @@ pub struct StreamInfo {
     pub client_timeout_ms: u64,
     pub server_timeout_ms: u64,
     pub tunnel_timeout_ms: u64,
+    pub connect_timeout_ms: u64,
+    pub queue_timeout_ms: u64,
+    pub tarpit_timeout_ms: u64,
+    /// `cur_max_retries`: as `set-retries` left it.
+    pub max_retries: u32,
+    /// `req.bytes_in/out` and `res.bytes_in/out`: what each channel received and forwarded.
+    pub req_bytes_in: u64,
+    pub req_bytes_out: u64,
+    pub res_bytes_in: u64,
+    pub res_bytes_out: u64,
+    /// `waiting_entity`: what the stream waits for now (a filter, a rule), and `last_entity`: what it waited for when
+    /// it ended.
+    pub waiting_entity: Option<Arc<str>>,
+    pub last_entity: Option<Arc<str>>,
+    /// What the stream's task has cost: how often it was called, the time spent in it, and between its waking and its
+    /// running (`cpu_calls`, `cpu_ns_tot`, `lat_ns_tot`).
+    pub task_calls: u64,
+    pub task_cpu_ns: u64,
+    pub task_lat_ns: u64,
 }
 
 impl StreamInfo {
@@ -229,6 +257,19 @@ impl StreamInfo {
             client_timeout_ms: 0,
             server_timeout_ms: 0,
             tunnel_timeout_ms: 0,
+            connect_timeout_ms: 0,
+            queue_timeout_ms: 0,
+            tarpit_timeout_ms: 0,
+            max_retries: 0,
+            req_bytes_in: 0,
+            req_bytes_out: 0,
+            res_bytes_in: 0,
+            res_bytes_out: 0,
+            waiting_entity: None,
+            last_entity: None,
+            task_calls: 0,
+            task_cpu_ns: 0,
+            task_lat_ns: 0,
         }
     }
 }
@@ -265,6 +306,10 @@ pub enum Gauge {
     BeConnFree(ProxyId),
     BeSessRate(ProxyId),
     BeServerTimeoutMs(ProxyId),
+    BeConnectTimeoutMs(ProxyId),
+    BeQueueTimeoutMs(ProxyId),
+    BeTarpitTimeoutMs(ProxyId),
+    BeMaxRetries(ProxyId),
     BeTunnelTimeoutMs(ProxyId),
     /// Requests queued in the backend and all its servers.
     Queue(ProxyId),
@@ -274,6 +319,14 @@ pub enum Gauge {
     FeReqRate(ProxyId),
     FeSessRate(ProxyId),
     FeClientTimeoutMs(ProxyId),
+    FeTarpitTimeoutMs(ProxyId),
+    /// Connections on the listener the stream came in by (`dst_conn`).
+    ListenerConn,
+    /// Percent of a CPU the process, the thread and its group used of late.
+    CpuUsageProc,
+    CpuUsageThread,
+    CpuUsageGroup,
+    ThreadGroup,
     /// The `id` of the proxy.
     PuId(ProxyId),
     SrvConn(ServerId),
@@ -294,6 +347,8 @@ pub enum NameOf {
     /// The name of the `defaults` section a proxy came from.
     Defaults(ProxyId),
     Server(ServerId),
+    /// The `default_backend` of a frontend.
+    DefaultBackend(ProxyId),
     Hostname,
     Node,
     Proc,
@@ -337,6 +392,15 @@ pub trait Env {
     /// The groups a user belongs to (`http_auth_group`).
     fn groups_of(&self, _userlist: u32, _user: &[u8]) -> Option<&[String]> {
         None
+    }
+
+    /// Whether an address is one of this machine's (`src_is_local`).
+    fn is_local(&self, addr: IpAddr) -> bool {
+        addr.is_loopback()
+    }
+    /// The inspection delay is over: `wait_end` is true from here on.
+    fn inspect_ended(&self) -> bool {
+        true
     }
 
     fn stream(&self) -> Option<&StreamInfo> {

@@ -6,6 +6,7 @@
 //! and reads no clock: files come through [`compile::Loader`], time through [`env::Env::now`].
 
 pub mod acl;
+mod arglist;
 pub mod args;
 pub mod compile;
 pub mod conv;
@@ -15,10 +16,11 @@ pub mod fetch;
 pub mod logformat;
 pub mod pattern;
 pub mod place;
+mod suggest;
 pub mod value;
 pub mod vars;
 
-
+pub use arglist::signature;
 pub use compile::{Expr, Loader, ParseCtx};
 pub use env::{Env, ProxyId, ServerId};
 pub use error::ExprError;

@@ -74,6 +74,102 @@ impl Place {
         .union(Place::FE_HTTP_RES)
         .union(Place::FE_HTTP_RES_BODY);
 
+    /// Needs nothing but the configuration: constants, the clock.
+    pub const ANYWHERE: Place = Place::all();
+    /// Needs the running process: counters, servers.
+    pub const PROCESS: Place = Place::ANYWHERE.difference(Place::CFG);
+    /// Needs the client's connection.
+    pub const CLIENT: Place = Place::PROCESS.difference(Place::CLI);
+    /// Needs the frontend.
+    pub const FRONTEND: Place = Place::CLIENT.difference(Place::CHECK);
+    /// Needs the session, which begins once the connection's handshakes are done.
+    pub const SESSION: Place = Place::FRONTEND.difference(Place::FE_CONNECTION);
+    /// Needs facts of the request that are kept until the log is written.
+    pub const REQUEST_KEPT: Place = Place::SESSION.difference(Place::FE_SESSION);
+    /// Needs the request itself: its headers or its bytes.
+    pub const REQUEST: Place = Place::ANY_REQ;
+    /// Needs the backend to have been chosen.
+    pub const BACKEND: Place = Place::BE_REQ_CONTENT
+        .union(Place::BE_HTTP_REQ)
+        .union(Place::BE_HTTP_REQ_BODY)
+        .union(Place::BE_SET_SERVER)
+        .union(Place::SERVER);
+    /// Needs the server to have been chosen.
+    pub const SERVER: Place = Place::BE_SERVER_CONNECT.union(Place::RESPONSE_KEPT);
+    /// Needs the data of the request to be on its way.
+    pub const TRANSFER: Place = Place::BE_SET_SERVER
+        .union(Place::SERVER)
+        .difference(Place::CHECK);
+    /// Needs facts of the response that are kept until the log is written.
+    pub const RESPONSE_KEPT: Place = Place::ANY_RES.union(Place::LOG).union(Place::CHECK);
+    /// Needs the response itself.
+    pub const RESPONSE: Place = Place::ANY_RES.union(Place::CHECK);
+    /// Needs a message, whichever of the two passes by.
+    pub const MESSAGE: Place = Place::REQUEST.union(Place::RESPONSE);
+
+    /// Why something valid at `self` is not valid at `at`; `None` when it is.
+    pub fn refusal(self, at: Place) -> Option<&'static str> {
+        if at.is_empty() || self.intersects(at) {
+            return None;
+        }
+        let request = self.intersects(Place::FE_REQ_CONTENT);
+        let response = self.intersects(Place::BE_RES_CONTENT);
+        Some(if at == Place::CFG {
+            "there is no traffic yet while the configuration is read"
+        } else if at == Place::CLI {
+            "a command belongs to no connection"
+        } else if Place::FE_CONNECTION.union(Place::FE_SESSION).contains(at) {
+            if request {
+                "no request is parsed yet"
+            } else if self.contains(Place::FE_SESSION) {
+                "the connection's handshakes are not done yet"
+            } else {
+                "neither backend nor response is known yet"
+            }
+        } else if at == Place::LOG {
+            "the message is gone when the log is written: keep the value in a variable or a capture"
+        } else if at == Place::CHECK {
+            "a check has no client and no request"
+        } else if Place::ANY_REQ.contains(at) {
+            if response {
+                "no response has been received yet"
+            } else {
+                "no backend is chosen yet"
+            }
+        } else {
+            "the request is gone by then: keep the value in a variable or a capture"
+        })
+    }
+
+    /// What `-dKsmp` writes beside the column of one place.
+    pub fn column(self) -> &'static str {
+        match self {
+            Place::FE_CONNECTION => "frontend tcp-request connection rule",
+            Place::FE_SESSION => "frontend tcp-request session rule",
+            Place::FE_REQ_CONTENT => "frontend tcp-request content rule",
+            Place::FE_HTTP_REQ => "frontend http-request header rule",
+            Place::FE_HTTP_REQ_BODY => "frontend http-request body rule",
+            Place::FE_USE_BACKEND => "frontend use-backend rule",
+            Place::BE_REQ_CONTENT => "backend tcp-request content rule",
+            Place::BE_HTTP_REQ => "backend http-request header rule",
+            Place::BE_HTTP_REQ_BODY => "backend http-request body rule",
+            Place::BE_SET_SERVER => "backend use-server, balance or stick-match rule",
+            Place::BE_SERVER_CONNECT => "server source selection",
+            Place::BE_RES_CONTENT => "backend tcp-response content rule",
+            Place::BE_HTTP_RES => "backend http-response header rule",
+            Place::BE_HTTP_RES_BODY => "backend http-response body rule",
+            Place::BE_STORE => "backend stick-store rule",
+            Place::FE_RES_CONTENT => "frontend tcp-response content rule",
+            Place::FE_HTTP_RES => "frontend http-response header rule",
+            Place::FE_HTTP_RES_BODY => "frontend http-response body rule",
+            Place::LOG => "logs",
+            Place::CHECK => "backend tcp-check rule",
+            Place::CFG => "configuration parser",
+            Place::CLI => "CLI parser",
+            _ => "",
+        }
+    }
+
     /// The place's name in a message, in the words of the manual.
     pub fn describe(self) -> &'static str {
         match self {

@@ -1,4 +1,7 @@
 //! Sample types, values and the casts between them (manual chapter 7.1 and 7.3).
+//!
+//! A cast never copies what it can keep: a string taken as bytes stays the string it was, exactly as in HAProxy, so
+//! that `str(abc),bytes(0,2)` prints `ab` and not its hexadecimal form.
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -34,6 +37,21 @@ impl Type {
             Type::Str => "str",
             Type::Bin => "bin",
             Type::Meth => "meth",
+        }
+    }
+
+    /// The type in a sentence.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Type::Any | Type::Same => "anything",
+            Type::Bool => "a boolean",
+            Type::Sint => "an integer",
+            Type::Addr => "an address",
+            Type::Ipv4 => "an IPv4 address",
+            Type::Ipv6 => "an IPv6 address",
+            Type::Str => "a string",
+            Type::Bin => "binary data",
+            Type::Meth => "a method",
         }
     }
 }
@@ -110,6 +128,7 @@ impl<'a> Sample<'a> {
 }
 
 impl Value<'_> {
+    /// The type this value has now.
     pub fn type_of(&self) -> Type {
         match self {
             Value::Bool(_) => Type::Bool,
@@ -133,5 +152,197 @@ impl Value<'_> {
             Value::Bin(s) => Value::Bin(Cow::Owned(s.into_owned())),
             Value::Meth(m, s) => Value::Meth(m, Cow::Owned(s.into_owned())),
         }
+    }
+
+    /// The bytes of a string, binary or method value; `None` for numbers and addresses.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Str(s) | Value::Bin(s) => Some(s),
+            Value::Meth(m, other) => Some(method_text(*m, other)),
+            _ => None,
+        }
+    }
+
+    /// The number of a boolean or integer value.
+    pub fn int(&self) -> Option<i64> {
+        match self {
+            Value::Bool(b) => Some(i64::from(*b)),
+            Value::Sint(i) => Some(*i),
+            _ => None,
+        }
+    }
+
+    /// Appends the string form, as a log-format without flags prints it: booleans as `0` and `1`, binary as it
+    /// is up to its first NUL, addresses as `inet_ntop(3)` writes them.
+    pub fn write_text(&self, out: &mut Vec<u8>) {
+        match self {
+            Value::Bool(b) => out.push(if *b { b'1' } else { b'0' }),
+            Value::Sint(i) => write_display(out, i),
+            Value::Ipv4(a) => write_display(out, a),
+            Value::Ipv6(a) => write_ipv6(out, *a),
+            Value::Str(s) => out.extend_from_slice(s),
+            Value::Bin(s) => out.extend_from_slice(until_nul(s)),
+            Value::Meth(m, other) => out.extend_from_slice(method_text(*m, other)),
+        }
+    }
+}
+
+/// Whether a value known to be of type `from` when the configuration loads may be used where `to` is expected. The
+/// cast itself can still fail for a given value (a string that is no number).
+pub fn castable(from: Type, to: Type) -> bool {
+    use Type::*;
+    match (from, to) {
+        (_, Any | Same) | (Any | Same, _) => true,
+        (Bool, Bool | Sint | Str | Bin) => true,
+        (Sint, Bool | Sint | Addr | Ipv4 | Ipv6 | Str | Bin) => true,
+        // Known only when it runs: whatever one of the two families can become.
+        (Addr | Ipv4, Sint | Addr | Ipv4 | Ipv6 | Str | Bin) => true,
+        (Ipv6, Addr | Ipv4 | Ipv6 | Str | Bin) => true,
+        (Str, _) => true,
+        (Bin, Str | Bin | Meth) => true,
+        (Meth, Str | Bin | Meth) => true,
+        _ => false,
+    }
+}
+
+impl<'a> Value<'a> {
+    /// Casts the value to `to`; `None` when this value has no such form.
+    ///
+    /// `Any`, `Same` and, for an address, `Addr` keep the value. A string asked for as binary stays a [`Value::Str`]
+    /// (and the reverse of a converter's result is not undone): use [`Value::bytes`] to read either.
+    pub fn cast(self, to: Type) -> Option<Value<'a>> {
+        use Type::*;
+        Some(match (self, to) {
+            (v, Any | Same) => v,
+            (v @ Value::Bool(_), Bool) => v,
+            (Value::Bool(b), Sint) => Value::Sint(i64::from(b)),
+            (Value::Bool(b), Bin) => Value::Bin(Cow::Owned(i64::from(b).to_be_bytes().to_vec())),
+            (Value::Bool(b), Str) => Value::Str(Cow::Borrowed(if b { b"1" } else { b"0" })),
+
+            (v @ Value::Sint(_), Sint) => v,
+            (Value::Sint(i), Bool) => Value::Bool(i != 0),
+            (Value::Sint(i), Addr | Ipv4) => Value::Ipv4(Ipv4Addr::from_bits(i as u32)),
+            (Value::Sint(i), Ipv6) => Value::Ipv6(Ipv4Addr::from_bits(i as u32).to_ipv6_mapped()),
+            (Value::Sint(i), Bin) => Value::Bin(Cow::Owned(i.to_be_bytes().to_vec())),
+
+            (v @ Value::Ipv4(_), Addr | Ipv4) => v,
+            (Value::Ipv4(a), Sint) => Value::Sint(i64::from(a.to_bits())),
+            (Value::Ipv4(a), Ipv6) => Value::Ipv6(a.to_ipv6_mapped()),
+            (Value::Ipv4(a), Bin) => Value::Bin(Cow::Owned(a.octets().to_vec())),
+
+            (v @ Value::Ipv6(_), Addr | Ipv6) => v,
+            (Value::Ipv6(a), Ipv4) => Value::Ipv4(ipv6_to_ipv4(a)?),
+            (Value::Ipv6(a), Bin) => Value::Bin(Cow::Owned(a.octets().to_vec())),
+
+            (v @ Value::Str(_), Str | Bin) => v,
+            (Value::Str(s), Sint) => Value::Sint(leading_int(&s)?),
+            (Value::Str(s), Bool) => Value::Bool(leading_int(&s)? != 0),
+            (Value::Str(s), Ipv4) => Value::Ipv4(parse_ipv4(&s)?),
+            (Value::Str(s), Ipv6) => Value::Ipv6(parse_ipv6(&s)?),
+            (Value::Str(s), Addr) => match parse_ipv4(&s) {
+                Some(a) => Value::Ipv4(a),
+                None => Value::Ipv6(parse_ipv6(&s)?),
+            },
+            (Value::Str(s) | Value::Bin(s), Meth) => Value::Meth(Method::from_bytes(&s), s),
+
+            (v @ Value::Bin(_), Bin) => v,
+            (v @ Value::Meth(..), Meth) => v,
+            (Value::Meth(m, other), Str | Bin) => match known_method(m) {
+                Some(name) => Value::Str(Cow::Borrowed(name)),
+                None => Value::Str(other),
+            },
+            (Value::Bin(Cow::Borrowed(s)), Str) => Value::Str(Cow::Borrowed(until_nul(s))),
+            (Value::Bin(Cow::Owned(mut s)), Str) => {
+                s.truncate(until_nul(&s).len());
+                Value::Str(Cow::Owned(s))
+            }
+            (v @ (Value::Sint(_) | Value::Ipv4(_) | Value::Ipv6(_)), Str) => {
+                let mut text = Vec::new();
+                v.write_text(&mut text);
+                Value::Str(Cow::Owned(text))
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The number a text begins with: a sign, then digits up to the first other byte (none read as 0), saturating. An
+/// empty text is no number.
+pub fn leading_int(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [] => return None,
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let mut n: i64 = 0;
+    for digit in digits.iter().take_while(|b| b.is_ascii_digit()) {
+        let digit = i64::from(digit - b'0');
+        n = n.saturating_mul(10);
+        n = if negative {
+            n.saturating_sub(digit)
+        } else {
+            n.saturating_add(digit)
+        };
+    }
+    Some(n)
+}
+
+/// A dotted quad and nothing else.
+pub fn parse_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// An IPv6 address without brackets or scope.
+pub fn parse_ipv6(text: &[u8]) -> Option<Ipv6Addr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The IPv4 address inside an IPv4-mapped (`::ffff:a.b.c.d`) one.
+fn ipv6_to_ipv4(a: Ipv6Addr) -> Option<Ipv4Addr> {
+    a.to_ipv4_mapped()
+}
+
+/// The fixed text of a method; `None` for one that carries its own.
+fn known_method(m: Method) -> Option<&'static [u8]> {
+    match m {
+        Method::Other => None,
+        known => Some(known.as_str().as_bytes()),
+    }
+}
+
+fn method_text<'m>(m: Method, other: &'m [u8]) -> &'m [u8] {
+    known_method(m).unwrap_or(other)
+}
+
+fn write_display(out: &mut Vec<u8>, it: impl std::fmt::Display) {
+    use std::io::Write;
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{it}");
+}
+
+/// `inet_ntop(3)` writes IPv4-compatible addresses (`::192.0.2.1`) with a dotted quad, which Rust does not.
+fn write_ipv6(out: &mut Vec<u8>, a: Ipv6Addr) {
+    match a.segments() {
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => {
+            let v4 = Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+            write_display(out, format_args!("::{v4}"));
+        }
+        _ => write_display(out, a),
+    }
+}
+
+/// What a binary value shows as text: its bytes up to the first NUL.
+fn until_nul(s: &[u8]) -> &[u8] {
+    memchr::memchr(0, s).map_or(s, |end| &s[..end])
+}
+
+/// Upper case hexadecimal, two digits a byte.
+pub fn write_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.reserve(bytes.len() * 2);
+    for b in bytes {
+        out.push(DIGITS[usize::from(b >> 4)]);
+        out.push(DIGITS[usize::from(b & 15)]);
     }
 }
