@@ -1,0 +1,204 @@
+//! Converters on strings as a whole: case, trimming, reversing, joining.
+
+use std::borrow::Cow;
+
+use crate::args::{Arg, ArgKind, NO_ARGS};
+use crate::compile::ParseCtx;
+use crate::conv::operand::{
+    args, need_var, on_bytes, prepared, set_prepared, slice_cow, str_arg, var_bytes,
+};
+use crate::conv::{BadArg, ConvDef, Run};
+use crate::env::Env;
+use crate::value::{Fetched, Sample, Type, Value};
+use crate::vars::VarRef;
+
+pub const DEFS: &[ConvDef] = &[
+    ConvDef {
+        name: "lower",
+        args: NO_ARGS,
+        input: Type::Str,
+        out: Type::Str,
+        help: "lower case (ASCII)",
+        run: Run::Fn(|_, sample, _| {
+            on_bytes(sample, |s| Some(Value::Str(map_bytes(s, |c| c.to_ascii_lowercase()))))
+        }),
+        prepare: None,
+    },
+    ConvDef {
+        name: "upper",
+        args: NO_ARGS,
+        input: Type::Str,
+        out: Type::Str,
+        help: "upper case (ASCII)",
+        run: Run::Fn(|_, sample, _| {
+            on_bytes(sample, |s| Some(Value::Str(map_bytes(s, |c| c.to_ascii_uppercase()))))
+        }),
+        prepare: None,
+    },
+    ConvDef {
+        name: "length",
+        args: NO_ARGS,
+        input: Type::Str,
+        out: Type::Sint,
+        help: "length in bytes",
+        run: Run::Fn(|_, sample, _| on_bytes(sample, |s| Some(Value::Sint(s.len() as i64)))),
+        prepare: None,
+    },
+    ConvDef {
+        name: "ltrim",
+        args: args(&[ArgKind::Str], 1),
+        input: Type::Str,
+        out: Type::Str,
+        help: "drops these characters from the beginning",
+        run: Run::Fn(|args, sample, _| {
+            on_bytes(sample, |s| {
+                let start = s.iter().position(|c| !str_arg(args, 0).contains(c)).unwrap_or(s.len());
+                let end = s.len();
+                Some(Value::Str(slice_cow(s, start..end)))
+            })
+        }),
+        prepare: None,
+    },
+    ConvDef {
+        name: "rtrim",
+        args: args(&[ArgKind::Str], 1),
+        input: Type::Str,
+        out: Type::Str,
+        help: "drops these characters from the end",
+        run: Run::Fn(|args, sample, _| {
+            on_bytes(sample, |s| {
+                let end = s.iter().rposition(|c| !str_arg(args, 0).contains(c)).map_or(0, |i| i + 1);
+                Some(Value::Str(slice_cow(s, 0..end)))
+            })
+        }),
+        prepare: None,
+    },
+    ConvDef {
+        name: "cut_crlf",
+        args: NO_ARGS,
+        input: Type::Str,
+        out: Type::Str,
+        help: "cuts at the first carriage return or line feed",
+        run: Run::Fn(|_, sample, _| {
+            on_bytes(sample, |s| {
+                let end = memchr::memchr2(b'\r', b'\n', &s).unwrap_or(s.len());
+                Some(Value::Str(slice_cow(s, 0..end)))
+            })
+        }),
+        prepare: None,
+    },
+    ConvDef {
+        name: "reverse",
+        args: NO_ARGS,
+        input: Type::Str,
+        out: Type::Str,
+        help: "the bytes in reverse order",
+        run: Run::Fn(|_, sample, _| {
+            on_bytes(sample, |s| {
+                let mut s = s.into_owned();
+                s.reverse();
+                Some(Value::Str(Cow::Owned(s)))
+            })
+        }),
+        prepare: None,
+    },
+    ConvDef {
+        name: "reverse_dom",
+        args: NO_ARGS,
+        input: Type::Str,
+        out: Type::Str,
+        help: "a domain name with its labels in reverse order",
+        run: Run::Fn(|_, sample, _| {
+            on_bytes(sample, |s| Some(Value::Str(Cow::Owned(reverse_labels(&s)))))
+        }),
+        prepare: None,
+    },
+    ConvDef {
+        name: "concat",
+        args: args(&[ArgKind::Str, ArgKind::Str, ArgKind::Str], 1),
+        input: Type::Str,
+        out: Type::Str,
+        help: "appends a string, a variable's content and another string",
+        run: Run::Fn(concat),
+        prepare: Some(prepare_var_in_the_middle),
+    },
+    ConvDef {
+        name: "add_item",
+        args: args(&[ArgKind::Str, ArgKind::Str, ArgKind::Str], 2),
+        input: Type::Str,
+        out: Type::Str,
+        help: "appends a variable's content and a string, after a delimiter where one makes sense",
+        run: Run::Fn(add_item),
+        prepare: Some(|args, ctx| {
+            if str_arg(args, 1).is_empty() && str_arg(args, 2).is_empty() {
+                return Err(BadArg::new(1, "a variable or a suffix is needed"));
+            }
+            prepare_var_in_the_middle(args, ctx)
+        }),
+    },
+];
+
+/// Changes bytes one by one, copying only if one does change.
+fn map_bytes(s: Cow<'_, [u8]>, f: fn(u8) -> u8) -> Cow<'_, [u8]> {
+    if s.iter().all(|c| f(*c) == *c) {
+        return s;
+    }
+    let mut s = s.into_owned();
+    for c in &mut s {
+        *c = f(*c);
+    }
+    Cow::Owned(s)
+}
+
+/// `www.example.com` becomes `com.example.www`.
+fn reverse_labels(name: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    for label in name.rsplit(|c| *c == b'.') {
+        if !out.is_empty() || label.as_ptr_range().end != name.as_ptr_range().end {
+            out.push(b'.');
+        }
+        out.extend_from_slice(label);
+    }
+    out
+}
+
+/// The second argument, when given, is a variable's name.
+fn prepare_var_in_the_middle(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+    if str_arg(args, 1).is_empty() {
+        return Ok(());
+    }
+    let var = need_var(args, 1)?;
+    set_prepared(args, 1, var);
+    Ok(())
+}
+
+/// The content of the variable in the middle; empty when it is not named, not set, or has no text.
+fn middle<'a>(args: &[Arg], env: &'a dyn Env) -> Cow<'a, [u8]> {
+    prepared::<VarRef>(args, 1)
+        .and_then(|var| var_bytes(var, env, Type::Str))
+        .unwrap_or_default()
+}
+
+fn concat<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env) -> Fetched<'a> {
+    on_bytes(sample, |s| {
+        let mut s = s.into_owned();
+        s.extend_from_slice(str_arg(args, 0));
+        s.extend_from_slice(&middle(args, env));
+        s.extend_from_slice(str_arg(args, 2));
+        Some(Value::Str(Cow::Owned(s)))
+    })
+}
+
+fn add_item<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env) -> Fetched<'a> {
+    on_bytes(sample, |s| {
+        let mut s = s.into_owned();
+        let item = middle(args, env);
+        let suffix = str_arg(args, 2);
+        if !s.is_empty() && !(item.is_empty() && suffix.is_empty()) {
+            s.extend_from_slice(str_arg(args, 0));
+        }
+        s.extend_from_slice(&item);
+        s.extend_from_slice(suffix);
+        Some(Value::Str(Cow::Owned(s)))
+    })
+}
