@@ -3,6 +3,8 @@
 
 mod arith;
 mod operand;
+#[cfg(test)]
+mod testing;
 mod text;
 mod words;
 

@@ -64,6 +64,21 @@ pub enum IntOperand {
 }
 
 impl IntOperand {
+    /// Reads an argument that is a variable's name or else a number.
+    pub fn parse(args: &[Arg], index: usize) -> Result<IntOperand, BadArg> {
+        let text = str_arg(args, index);
+        if let Some(var) = as_var(text) {
+            return Ok(IntOperand::Var(var));
+        }
+        parse_int(text).map(IntOperand::Literal).ok_or_else(|| {
+            let text = String::from_utf8_lossy(text);
+            BadArg::new(
+                index,
+                format!("'{text}' is neither an integer nor a variable name"),
+            )
+        })
+    }
+
     /// Its value now; `None` when the variable is not set or holds no number.
     pub fn now(&self, env: &dyn Env) -> Option<i64> {
         match self {

@@ -20,7 +20,9 @@ pub const DEFS: &[ConvDef] = &[
         out: Type::Str,
         help: "lower case (ASCII)",
         run: Run::Fn(|_, sample, _| {
-            on_bytes(sample, |s| Some(Value::Str(map_bytes(s, |c| c.to_ascii_lowercase()))))
+            on_bytes(sample, |s| {
+                Some(Value::Str(map_bytes(s, |c| c.to_ascii_lowercase())))
+            })
         }),
         prepare: None,
     },
@@ -31,7 +33,9 @@ pub const DEFS: &[ConvDef] = &[
         out: Type::Str,
         help: "upper case (ASCII)",
         run: Run::Fn(|_, sample, _| {
-            on_bytes(sample, |s| Some(Value::Str(map_bytes(s, |c| c.to_ascii_uppercase()))))
+            on_bytes(sample, |s| {
+                Some(Value::Str(map_bytes(s, |c| c.to_ascii_uppercase())))
+            })
         }),
         prepare: None,
     },
@@ -52,7 +56,10 @@ pub const DEFS: &[ConvDef] = &[
         help: "drops these characters from the beginning",
         run: Run::Fn(|args, sample, _| {
             on_bytes(sample, |s| {
-                let start = s.iter().position(|c| !str_arg(args, 0).contains(c)).unwrap_or(s.len());
+                let start = s
+                    .iter()
+                    .position(|c| !str_arg(args, 0).contains(c))
+                    .unwrap_or(s.len());
                 let end = s.len();
                 Some(Value::Str(slice_cow(s, start..end)))
             })
@@ -67,7 +74,10 @@ pub const DEFS: &[ConvDef] = &[
         help: "drops these characters from the end",
         run: Run::Fn(|args, sample, _| {
             on_bytes(sample, |s| {
-                let end = s.iter().rposition(|c| !str_arg(args, 0).contains(c)).map_or(0, |i| i + 1);
+                let end = s
+                    .iter()
+                    .rposition(|c| !str_arg(args, 0).contains(c))
+                    .map_or(0, |i| i + 1);
                 Some(Value::Str(slice_cow(s, 0..end)))
             })
         }),
@@ -201,4 +211,81 @@ fn add_item<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env) -> Fetche
         s.extend_from_slice(suffix);
         Some(Value::Str(Cow::Owned(s)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::conv::testing::{check_all, check_header, check_new, check_refused};
+
+    #[test]
+    fn case_and_length() {
+        check_all(&[
+            ("str(AbC-9),lower", Some("abc-9")),
+            ("str(AbC-9),upper", Some("ABC-9")),
+            ("str(),lower", Some("")),
+            ("str(abc),length", Some("3")),
+            ("str(),length", Some("0")),
+            ("int(-12),length", Some("3")),
+            ("bin(0102),length", Some("2")),
+            ("bool(true),length", Some("1")),
+            ("ipv4(192.0.2.1),length", Some("9")),
+        ]);
+        check_header(&[
+            (b"\xc3\x89A", "hdr,lower", Some(b"\xc3\x89a")),
+            (b"\xe9z", "hdr,upper", Some(b"\xe9Z")),
+        ]);
+    }
+
+    #[test]
+    fn trimming() {
+        check_all(&[
+            ("str(xxaxx),ltrim(x)", Some("axx")),
+            ("str(xxaxx),rtrim(x)", Some("xxa")),
+            ("str(xyaxy),ltrim(yx),rtrim(yx)", Some("a")),
+            ("str(xx),ltrim(x)", Some("")),
+            ("str(xx),rtrim(x)", Some("")),
+            ("str(),rtrim(x)", Some("")),
+            ("str(a),ltrim()", Some("a")),
+            ("str(a),cut_crlf", Some("a")),
+            ("bin(610d0a62),cut_crlf", Some("a")),
+            ("bin(610a),cut_crlf", Some("a")),
+        ]);
+    }
+
+    #[test]
+    fn joining() {
+        check_all(&[
+            ("str(a),concat(-)", Some("a-")),
+            ("str(a),concat(-,txn.str,+)", Some("a-text+")),
+            ("str(a),concat(,txn.int)", Some("a12")),
+            ("str(a),concat(<,txn.missing,>)", Some("a<>")),
+            ("str(a),concat(<,txn.bin,>),hex", Some("613C01FE3E")),
+            ("str(a),concat(<,txn.ip,>)", Some("a<192.0.2.1>")),
+            ("str(a),concat(<,txn.yes,>)", Some("a<1>")),
+            ("str(),concat(,,z)", Some("z")),
+            ("str(a),add_item(\",\",txn.str)", Some("a,text")),
+            ("str(),add_item(\",\",txn.str)", Some("text")),
+            ("str(a),add_item(\",\",txn.empty)", Some("a")),
+            ("str(a),add_item(\",\",txn.missing)", Some("a")),
+            ("str(a),add_item(\",\",txn.missing,\"(s)\")", Some("a,(s)")),
+            ("str(a),add_item(\",\",,\"(s)\")", Some("a,(s)")),
+            ("str(a),add_item(\",\",txn.int,x)", Some("a,12x")),
+        ]);
+        check_refused(&[
+            ("str(a),concat(a,nope)", "nope"),
+            ("str(a),add_item(a,nope)", "nope"),
+            ("str(a),add_item(a)", "argument"),
+        ]);
+    }
+
+    #[test]
+    fn reversing() {
+        check_new(&[
+            ("str(abc),reverse", Some("cba")),
+            ("str(),reverse", Some("")),
+            ("str(www.example.com),reverse_dom", Some("com.example.www")),
+            ("str(localhost),reverse_dom", Some("localhost")),
+            ("str(),reverse_dom", Some("")),
+        ]);
+    }
 }

@@ -1,14 +1,37 @@
 //! Converters that take a part of a string: by offset, field, word or parameter name.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::args::{Arg, ArgKind};
-use crate::conv::operand::{args, int_arg, on_bytes, slice_cow, str_arg};
+use crate::compile::ParseCtx;
+use crate::conv::operand::{
+    IntOperand, args, int_arg, on_bytes, prepared, set_prepared, slice_cow, str_arg,
+};
 use crate::conv::{BadArg, ConvDef, Run};
-use crate::value::{Fetched, Sample, Type, Value};
+use crate::value::{Type, Value};
 
 pub const DEFS: &[ConvDef] = &[
+    ConvDef {
+        name: "bytes",
+        args: args(&[ArgKind::Str, ArgKind::Str], 1),
+        input: Type::Bin,
+        out: Type::Bin,
+        help: "bytes from an offset on, all or as many as the length says; both numbers or variables",
+        run: Run::Fn(|args, sample, env| {
+            let binary = matches!(sample.value, Value::Bin(_));
+            on_bytes(sample, |s| {
+                let offset = usize::try_from(prepared::<IntOperand>(args, 0)?.now(env)?).ok();
+                let length = match prepared::<IntOperand>(args, 1) {
+                    Some(length) => Some(length.now(env)?),
+                    None => None,
+                };
+                let range = part(s.len(), offset, length)?;
+                let s = slice_cow(s, range);
+                Some(if binary { Value::Bin(s) } else { Value::Str(s) })
+            })
+        }),
+        prepare: Some(prepare_bytes),
+    },
     ConvDef {
         name: "field",
         args: args(&[ArgKind::Sint, ArgKind::Str, ArgKind::Sint], 2),
@@ -21,7 +44,7 @@ pub const DEFS: &[ConvDef] = &[
                 Some(Value::Str(slice_cow(s, range)))
             })
         }),
-        prepare: None,
+        prepare: Some(check_pick),
     },
     ConvDef {
         name: "word",
@@ -35,9 +58,44 @@ pub const DEFS: &[ConvDef] = &[
                 Some(Value::Str(slice_cow(s, range)))
             })
         }),
-        prepare: None,
+        prepare: Some(check_pick),
     },
 ];
+
+/// Numbers are checked now; a variable's are when it runs.
+fn prepare_bytes(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+    for index in 0..2 {
+        if index == 1 && str_arg(args, index).is_empty() {
+            continue;
+        }
+        let operand = IntOperand::parse(args, index)?;
+        set_prepared(args, index, operand);
+    }
+    Ok(())
+}
+
+/// The range of `length` bytes (all when it is left out) from `offset` on; nothing when the offset is outside.
+fn part(len: usize, offset: Option<usize>, length: Option<i64>) -> Option<Range<usize>> {
+    let start = offset.filter(|at| *at < len).unwrap_or(len);
+    let end = match length {
+        Some(n) if n >= 0 => start
+            .saturating_add(usize::try_from(n).unwrap_or(usize::MAX))
+            .min(len),
+        _ => len,
+    };
+    Some(start..end)
+}
+
+fn check_pick(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+    match int_arg(args, 0) {
+        Some(0) => Err(BadArg::new(
+            0,
+            "the index counts from 1, or from -1 at the end; 0 is not a valid index",
+        )),
+        _ if str_arg(args, 1).is_empty() => Err(BadArg::new(1, "the list of delimiters is empty")),
+        _ => Ok(()),
+    }
+}
 
 /// Which pieces are wanted: the index counts from 1, or from -1 at the end; a count of 0 means all that follow.
 struct Pick<'a> {
@@ -129,4 +187,83 @@ fn scan_words(forward: bool, s: &[u8], pick: &Pick<'_>, wanted: u64) -> Option<R
         }
     }
     (seen == wanted).then_some(start..s.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::conv::testing::{check_all, check_new, check_refused};
+
+    #[test]
+    fn fields() {
+        check_all(&[
+            ("str(f1_f2_f3__f5),field(5,_)", Some("f5")),
+            ("str(f1_f2_f3__f5),field(4,_)", Some("")),
+            ("str(f1_f2_f3__f5),field(6,_)", None),
+            ("str(f1_f2_f3__f5),field(2,_,0)", Some("f2_f3__f5")),
+            ("str(f1_f2_f3__f5),field(2,_,2)", Some("f2_f3")),
+            ("str(f1_f2_f3__f5),field(2,_,9)", Some("f2_f3__f5")),
+            ("str(f1_f2_f3__f5),field(2,_,-1)", Some("f2_f3__f5")),
+            ("str(f1_f2_f3__f5),field(-2,_,3)", Some("f2_f3_")),
+            ("str(f1_f2_f3__f5),field(-3,_,0)", Some("f1_f2_f3")),
+            ("str(f1_f2_f3__f5),field(-9,_)", None),
+            ("str(),field(1,_)", Some("")),
+            ("str(a:b;c),field(2,:;)", Some("b")),
+            ("str(_a_),field(1,_)", Some("")),
+            ("str(_a_),field(-1,_)", Some("")),
+            ("str(_a_),field(-1,_,2)", Some("a_")),
+        ]);
+    }
+
+    #[test]
+    fn bytes() {
+        check_all(&[
+            ("str(abcd),bytes(1,2)", Some("bc")),
+            ("str(abcd),bytes(1)", Some("bcd")),
+            ("str(abcd),bytes(2,9)", Some("cd")),
+            ("str(abcd),bytes(4)", Some("")),
+            ("str(abcd),bytes(9)", Some("")),
+            ("str(abcd),bytes(0,0)", Some("")),
+            ("str(),bytes(0)", Some("")),
+            ("bin(00610062),bytes(1,2)", Some("a\0")),
+            ("int(258),bytes(6)", Some("\u{1}\u{2}")),
+        ]);
+        check_new(&[
+            ("str(abcdefghijklmnop),bytes(txn.int)", Some("mnop")),
+            (
+                "str(abcdefghijklmnop),bytes(0,txn.int)",
+                Some("abcdefghijkl"),
+            ),
+            ("str(abcd),bytes(txn.missing)", None),
+        ]);
+        check_refused(&[("str(a),bytes(x)", "neither")]);
+    }
+
+    #[test]
+    fn nothing_is_at_index_zero() {
+        check_refused(&[
+            ("str(a),field(0,_)", "index"),
+            ("str(a),word(0,_)", "index"),
+            ("str(a),field(1,)", "delimiter"),
+            ("str(a),word(1,)", "delimiter"),
+        ]);
+    }
+
+    #[test]
+    fn words() {
+        check_all(&[
+            ("str(f1_f2_f3__f5),word(4,_)", Some("f5")),
+            ("str(f1_f2_f3__f5),word(2,_,0)", Some("f2_f3__f5")),
+            ("str(f1_f2_f3__f5),word(3,_,2)", Some("f3__f5")),
+            ("str(f1_f2_f3__f5),word(-2,_,3)", Some("f1_f2_f3")),
+            ("str(f1_f2_f3__f5),word(-3,_,0)", Some("f1_f2")),
+            ("str(/f1/f2/f3/f4),word(1,/)", Some("f1")),
+            ("str(f1__),word(1,_,0)", Some("f1__")),
+            ("str(f1__),word(1,_,2)", Some("f1__")),
+            ("str(__f1),word(-1,_,0)", Some("__f1")),
+            ("str(f1),word(2,_)", None),
+            ("str(),word(1,_)", None),
+            ("str(___),word(1,_)", None),
+            ("str(f1_f2),word(-2,_,9)", Some("f1")),
+        ]);
+    }
 }

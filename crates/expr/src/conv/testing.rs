@@ -1,0 +1,483 @@
+//! Test support: tables of `(expression, what HAProxy answers)`.
+//!
+//! The answers in the tables were given by HAProxy 2.6 where it knows the converter. `HAPROXY=/usr/sbin/haproxy cargo
+//! test -p sluice-expr conv::` asks it again: each table becomes one configuration with a rule a line, and the binary's
+//! answers must be those of the table too.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::compile::{Loader, ParseCtx};
+use crate::conv::{self, Run};
+use crate::env::{Dir, Env, Now};
+use crate::pattern::Store;
+use crate::place::Place;
+use crate::value::{Sample, Type, Value};
+use crate::vars::VarRef;
+
+/// A line of a table: the expression, and its value as text (`None`: no value). `hdr` at the beginning of an expression
+/// stands for the request header `x`, whose content is the table's input.
+pub type Case<'a> = (&'a str, Option<&'a str>);
+
+/// Expressions whose answers HAProxy 2.6 gives too.
+pub fn check_all(cases: &[Case<'_>]) {
+    let cases: Vec<(Vec<u8>, &str, Option<Vec<u8>>)> = cases
+        .iter()
+        .map(|(expr, expect)| (Vec::new(), *expr, expect.map(|e| e.as_bytes().to_vec())))
+        .collect();
+    check_cases(&cases, true);
+}
+
+/// Chains on one header's content: `(input, chain, answer)`; HAProxy 2.6 agrees.
+pub fn check_header(cases: &[(&[u8], &str, Option<&[u8]>)]) {
+    let cases: Vec<_> = cases
+        .iter()
+        .map(|(input, chain, expect)| (input.to_vec(), *chain, expect.map(<[u8]>::to_vec)))
+        .collect();
+    check_cases(&cases, true);
+}
+
+/// Expressions with converters or details that 2.6 does not have.
+pub fn check_new(cases: &[Case<'_>]) {
+    let cases: Vec<_> = cases
+        .iter()
+        .map(|(expr, expect)| (Vec::new(), *expr, expect.map(|e| e.as_bytes().to_vec())))
+        .collect();
+    check_cases(&cases, false);
+}
+
+/// Expressions whose arguments are refused; the word must be in the message.
+pub fn check_refused(cases: &[(&str, &str)]) {
+    for (expr, word) in cases {
+        let world = World::new(b"");
+        match world.run(expr) {
+            Err(message) => assert!(message.contains(word), "{expr}: {message:?} lacks {word:?}"),
+            Ok(value) => panic!("{expr} was taken and gave {value:?}"),
+        }
+    }
+    if let Some(haproxy) = haproxy() {
+        for (expr, _) in cases {
+            let (ok, said) = haproxy.takes(expr);
+            assert!(!ok, "haproxy takes {expr}: {said}");
+        }
+    }
+}
+
+fn check_cases(cases: &[(Vec<u8>, &str, Option<Vec<u8>>)], known_to_haproxy: bool) {
+    let mut wrong = String::new();
+    for (input, expr, expect) in cases {
+        let world = World::new(input);
+        let got = world.run(expr).unwrap_or_else(|e| panic!("{expr}: {e}"));
+        if &got != expect {
+            wrong += &format!(
+                "{expr}: sluice gives {}, not {}\n",
+                show(&got),
+                show(expect)
+            );
+        }
+    }
+    if let Some(haproxy) = haproxy().filter(|_| known_to_haproxy) {
+        for ((_, expr, expect), got) in cases.iter().zip(haproxy.ask(cases)) {
+            if &got != expect {
+                wrong += &format!(
+                    "{expr}: haproxy gives {}, not {}\n",
+                    show(&got),
+                    show(expect)
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+fn show(value: &Option<Vec<u8>>) -> String {
+    match value {
+        None => "nothing".into(),
+        Some(v) => format!("\"{}\"", v.escape_ascii()),
+    }
+}
+
+/// The little world of a test: one header, variables, captures, files.
+pub struct World {
+    header: Vec<u8>,
+    vars: RefCell<HashMap<VarRef, Value<'static>>>,
+    pub captured: RefCell<Vec<(Dir, usize, Vec<u8>)>>,
+    pub sink: RefCell<Vec<u8>>,
+    pub now: Now,
+}
+
+/// Certificates and keys of the tests, by path.
+struct Files;
+
+impl Loader for Files {
+    fn load(&self, path: &str) -> Result<Vec<u8>, String> {
+        std::fs::read(path).map_err(|e| format!("{path}: {e}"))
+    }
+}
+
+impl Env for World {
+    fn now(&self) -> Now {
+        self.now
+    }
+    fn random(&self) -> u64 {
+        4
+    }
+    fn var(&self, var: &VarRef) -> Option<Value<'_>> {
+        self.vars.borrow().get(var).cloned()
+    }
+    fn set_var(&self, var: &VarRef, value: Option<Value<'static>>) -> bool {
+        match value {
+            Some(value) => self.vars.borrow_mut().insert(var.clone(), value),
+            None => self.vars.borrow_mut().remove(var),
+        };
+        true
+    }
+    fn capture(&self, dir: Dir, slot: usize, value: &[u8]) {
+        self.captured.borrow_mut().push((dir, slot, value.to_vec()));
+    }
+    fn debug_event(&self, sink: &[u8], line: &[u8]) {
+        let mut all = self.sink.borrow_mut();
+        all.extend_from_slice(sink);
+        all.push(b'|');
+        all.extend_from_slice(line);
+    }
+}
+
+impl World {
+    pub fn new(header: &[u8]) -> World {
+        let world = World {
+            header: header.to_vec(),
+            vars: RefCell::default(),
+            captured: RefCell::default(),
+            sink: RefCell::default(),
+            now: Now {
+                wall_us: 1_700_000_000_123_456,
+                mono_us: 1,
+            },
+        };
+        for (name, value) in [
+            ("txn.int", Value::Sint(12)),
+            ("txn.str", Value::Str(b"text"[..].into())),
+            ("txn.num", Value::Str(b"34"[..].into())),
+            ("txn.bin", Value::Bin(b"\x01\xfe"[..].into())),
+            ("txn.ip", Value::Ipv4([192, 0, 2, 1].into())),
+            ("txn.empty", Value::Str(b""[..].into())),
+            ("txn.yes", Value::Bool(true)),
+        ] {
+            let var = VarRef::parse(name).expect("a good name");
+            world.set_var(&var, Some(value));
+        }
+        world
+    }
+
+    /// The value of an expression as text, or why it cannot be compiled.
+    pub fn run(&self, expr: &str) -> Result<Option<Vec<u8>>, String> {
+        let (mut sample, steps) = self.fetch(expr)?;
+        let mut compiled = Vec::new();
+        for (name, raw) in split_steps(steps) {
+            let def = conv::find(&name).ok_or_else(|| format!("no converter '{name}'"))?;
+            let mut args = raw_args(def, raw.as_deref())?;
+            if let Some(prepare) = def.prepare {
+                let ctx = ParseCtx {
+                    place: Place::all(),
+                    loader: &Files,
+                    store: &Store::new(),
+                    file: "test",
+                    line: 1,
+                    http: true,
+                };
+                prepare(&mut args, &ctx).map_err(|e| e.to_string())?;
+            }
+            compiled.push((def, args));
+        }
+        for (def, args) in &compiled {
+            let Some(value) = sample.value.cast(def.input) else {
+                return Ok(None);
+            };
+            sample.value = value.into_owned();
+            let Run::Fn(f) = def.run else {
+                return Err(format!("{} is for later", def.name));
+            };
+            match f(args, sample, self) {
+                Ok(out) => {
+                    let type_of = out.value.type_of();
+                    let fits = match def.out {
+                        Type::Any | Type::Same => true,
+                        Type::Addr => matches!(type_of, Type::Ipv4 | Type::Ipv6),
+                        // A string taken as bytes may stay the string it was.
+                        Type::Bin => matches!(type_of, Type::Bin | Type::Str),
+                        out => out == type_of,
+                    };
+                    assert!(fits, "{} gave {type_of:?}, not {:?}", def.name, def.out);
+                    sample = out.into_owned();
+                }
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(match sample.value {
+            Value::Str(s) | Value::Bin(s) => Some(s.into_owned()),
+            other => other
+                .cast(Type::Str)
+                .and_then(|v| v.bytes().map(<[u8]>::to_vec)),
+        })
+    }
+
+    fn fetch<'e>(&self, expr: &'e str) -> Result<(Sample<'static>, &'e str), String> {
+        let (name, rest) = split_call(expr);
+        let arg = rest.0.unwrap_or_default();
+        let arg = args_of(&arg).into_iter().next().unwrap_or_default();
+        let text = String::from_utf8_lossy(&arg).into_owned();
+        let value = match name.as_str() {
+            "hdr" => Value::Str(self.header.clone().into()),
+            "str" => Value::Str(arg.into()),
+            "int" => Value::Sint(text.parse().map_err(|_| "bad int")?),
+            "bool" => Value::Bool(text == "true"),
+            "bin" => Value::Bin(unhex(&text).into()),
+            "ipv4" => Value::Ipv4(text.parse().map_err(|_| "bad ipv4")?),
+            "ipv6" => Value::Ipv6(text.parse().map_err(|_| "bad ipv6")?),
+            "var" => self
+                .var(&VarRef::parse(&text).map_err(|e| e.to_string())?)
+                .ok_or("no such variable in the test world")?
+                .into_owned(),
+            other => return Err(format!("no test fetch '{other}'")),
+        };
+        Ok((Sample::new(value), rest.1))
+    }
+}
+
+/// Text that a number or an address prints as.
+fn looks_scalar(text: &[u8]) -> bool {
+    !text.is_empty()
+        && text
+            .iter()
+            .all(|c| c.is_ascii_hexdigit() || b"-.:".contains(c))
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2)
+        .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex"))
+        .collect()
+}
+
+/// `name(args),rest` as its name, the raw arguments, and the rest after the comma.
+fn split_call(text: &str) -> (String, (Option<Vec<u8>>, &str)) {
+    let end = text.find(['(', ',']).unwrap_or(text.len());
+    let name = text[..end].to_string();
+    if !text[end..].starts_with('(') {
+        return (name, (None, text[end..].trim_start_matches(',')));
+    }
+    let bytes = text.as_bytes();
+    let (mut at, mut quote) = (end + 1, 0);
+    while at < bytes.len() && (quote != 0 || bytes[at] != b')') {
+        match bytes[at] {
+            b'\\' if quote != b'\'' => at += 1,
+            c if quote == 0 && (c == b'\'' || c == b'"') => quote = c,
+            c if c == quote => quote = 0,
+            _ => {}
+        }
+        at += 1;
+    }
+    let raw = bytes[end + 1..at].to_vec();
+    (name, (Some(raw), text[at + 1..].trim_start_matches(',')))
+}
+
+fn split_steps(mut text: &str) -> Vec<(String, Option<Vec<u8>>)> {
+    let mut steps = Vec::new();
+    while !text.is_empty() {
+        let (name, (raw, rest)) = split_call(text);
+        steps.push((name, raw));
+        text = rest;
+    }
+    steps
+}
+
+fn args_of(raw: &[u8]) -> Vec<Vec<u8>> {
+    let (mut out, mut word, mut quote, mut at) = (Vec::new(), Vec::new(), 0, 0);
+    while at < raw.len() {
+        match raw[at] {
+            b'\\' if quote != b'\'' && at + 1 < raw.len() => {
+                at += 1;
+                word.push(raw[at]);
+            }
+            c if quote == 0 && (c == b'\'' || c == b'"') => quote = c,
+            c if quote != 0 && c == quote => quote = 0,
+            b',' if quote == 0 => out.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+        at += 1;
+    }
+    out.push(word);
+    out
+}
+
+fn raw_args(def: &conv::ConvDef, raw: Option<&[u8]>) -> Result<Vec<crate::args::Arg>, String> {
+    use crate::args::{Arg, ArgKind};
+    let words = raw.map(args_of).unwrap_or_default();
+    if words.len() > def.args.kinds.len() {
+        return Err(format!("too many arguments for {}", def.name));
+    }
+    def.args
+        .kinds
+        .iter()
+        .enumerate()
+        .map(|(i, kind)| {
+            let Some(word) = words.get(i) else {
+                return if i < def.args.required {
+                    Err(format!("{} needs argument {}", def.name, i + 1))
+                } else {
+                    Ok(Arg::None)
+                };
+            };
+            let text = String::from_utf8_lossy(word).into_owned();
+            if word.is_empty() && *kind != ArgKind::Str {
+                return Ok(Arg::None);
+            }
+            Ok(match kind {
+                ArgKind::Sint => Arg::Sint(
+                    text.parse()
+                        .map_err(|_| format!("'{text}' is no integer"))?,
+                ),
+                ArgKind::Mask4 => Arg::Mask4(match text.parse::<u32>() {
+                    Ok(bits) => {
+                        std::net::Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - bits).unwrap_or(0))
+                    }
+                    Err(_) => text.parse().map_err(|_| "bad mask")?,
+                }),
+                ArgKind::Mask6 => Arg::Mask6(match text.parse::<u32>() {
+                    Ok(bits) => std::net::Ipv6Addr::from_bits(
+                        u128::MAX.checked_shl(128 - bits).unwrap_or(0),
+                    ),
+                    Err(_) => text.parse().map_err(|_| "bad mask")?,
+                }),
+                _ => Arg::Str(word.clone()),
+            })
+        })
+        .collect()
+}
+
+/// A HAProxy binary to compare with.
+struct Haproxy(String);
+
+fn haproxy() -> Option<Haproxy> {
+    std::env::var("HAPROXY").ok().map(Haproxy)
+}
+
+fn in_quotes(expr: &str) -> String {
+    let expr = match expr.strip_prefix("hdr") {
+        Some(rest) => format!("req.hdr(x){rest}"),
+        None => expr.to_string(),
+    };
+    format!("'{}'", expr.replace('\'', r"'\''"))
+}
+
+impl Haproxy {
+    fn config(&self, socket: &str, rules: &str) -> String {
+        format!(
+            "global\n  stats timeout 5s\n\
+             defaults\n  mode http\n  timeout client 5s\n  timeout connect 5s\n  timeout server 5s\n\
+             frontend f\n  bind unix@{socket}\n\
+             \x20 http-request set-var(txn.int) int(12)\n  http-request set-var(txn.str) str(text)\n\
+             \x20 http-request set-var(txn.num) str(34)\n  http-request set-var(txn.bin) bin(01fe)\n\
+             \x20 http-request set-var(txn.ip) ipv4(192.0.2.1)\n  http-request set-var(txn.empty) str()\n\
+             \x20 http-request set-var(txn.yes) bool(true)\n{rules}"
+        )
+    }
+
+    fn start(&self, what: &str, rules: &str) -> (std::process::Child, String, String) {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let base =
+            std::env::temp_dir().join(format!("sluice-conv-{}-{serial}", std::process::id()));
+        let base = base.display().to_string();
+        let (socket, file) = (format!("{base}.sock"), format!("{base}.cfg"));
+        std::fs::write(&file, self.config(&socket, rules)).expect("write configuration");
+        let child = Command::new(&self.0)
+            .args([what, "-f", &file])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start haproxy");
+        (child, socket, file)
+    }
+
+    fn takes(&self, expr: &str) -> (bool, String) {
+        let rules = format!("  http-request set-var(txn.r) {}\n", in_quotes(expr));
+        let (child, _, file) = self.start("-c", &rules);
+        let out = child.wait_with_output().expect("haproxy ends");
+        let _ = std::fs::remove_file(file);
+        (
+            out.status.success(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    }
+
+    fn ask(&self, cases: &[(Vec<u8>, &str, Option<Vec<u8>>)]) -> Vec<Option<Vec<u8>>> {
+        let mut rules = String::new();
+        for (i, (_, expr, _)) in cases.iter().enumerate() {
+            rules += &format!(
+                "  http-request set-var(txn.r) {} if {{ path /{i} }}\n",
+                in_quotes(expr)
+            );
+        }
+        // The output side escapes control characters and cuts binary at a NUL, so the bytes travel as hexadecimal; for
+        // numbers and addresses that is not their text, which comes second.
+        rules += "  http-request return status 200 content-type text/plain lf-string \"%[var(txn.r),hex]|%[var(txn.r)]\" if { var(txn.r) -m found }\n";
+        rules += "  http-request return status 404\n";
+        let (mut child, socket, file) = self.start("-db", &rules);
+        let answers = cases
+            .iter()
+            .enumerate()
+            .map(|(i, (input, expr, expect))| {
+                let mut conn = loop {
+                    match UnixStream::connect(&socket) {
+                        Ok(c) => break c,
+                        Err(_) => {
+                            if let Ok(Some(status)) = child.try_wait() {
+                                let mut said = String::new();
+                                if let Some(err) = child.stderr.as_mut() {
+                                    let _ = err.read_to_string(&mut said);
+                                }
+                                panic!("haproxy ended with {status}: {said}");
+                            }
+                            std::thread::yield_now();
+                        }
+                    }
+                };
+                let mut request =
+                    format!("GET /{i} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n").into_bytes();
+                if expr.starts_with("hdr") {
+                    request.extend_from_slice(b"x: ");
+                    request.extend_from_slice(input);
+                    request.extend_from_slice(b"\r\n");
+                }
+                request.extend_from_slice(b"\r\n");
+                conn.write_all(&request).expect("send");
+                let mut answer = Vec::new();
+                conn.read_to_end(&mut answer).expect("answer");
+                let head = memchr::memmem::find(&answer, b"\r\n\r\n").expect("a head") + 4;
+                answer.starts_with(b"HTTP/1.1 200").then(|| {
+                    let body = &answer[head..];
+                    let bar = memchr::memchr(b'|', body).expect("two forms");
+                    let bytes = unhex(std::str::from_utf8(&body[..bar]).expect("hex"));
+                    let text = body[bar + 1..].to_vec();
+                    // Our own value says which of the two is the answer.
+                    let same = expect.as_deref() == Some(bytes.as_slice());
+                    if same || !looks_scalar(&text) {
+                        bytes
+                    } else {
+                        text
+                    }
+                })
+            })
+            .collect();
+        let _ = child.kill();
+        let _ = child.wait();
+        let _ = std::fs::remove_file(socket);
+        let _ = std::fs::remove_file(file);
+        answers
+    }
+}
