@@ -1,103 +1,66 @@
 //! Arithmetic and bit operations on signed 64-bit integers. They saturate and never trap; the operand is a number or a
 //! variable.
 
-use crate::args::{Arg, ArgKind, NO_ARGS};
+use crate::args::Arg;
 use crate::compile::ParseCtx;
-use crate::conv::operand::{IntOperand, args, on_int, prepared, set_prepared};
-use crate::conv::{BadArg, ConvDef, Run};
+use crate::conv::BadArg;
+use crate::conv::operand::{IntOperand, on_int, prepared, set_prepared};
 use crate::env::Env;
-use crate::value::{Type, Value};
+use crate::value::{Fetched, Sample, Value};
 
-macro_rules! binary {
-    ($name:literal, $help:literal, $op:expr) => {
-        ConvDef {
-            name: $name,
-            args: args(&[ArgKind::Str], 1),
-            input: Type::Sint,
-            out: Type::Sint,
-            help: $help,
-            run: Run::Fn(|args, sample, env| {
-                let operand = operand(args, env);
-                on_int(sample, |a| {
-                    let op: fn(i64, i64) -> i64 = $op;
-                    Some(Value::Sint(op(a, operand?)))
-                })
-            }),
-            prepare: Some(prepare_operand),
-        }
-    };
+converters! {
+    "add" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, i64::saturating_add), prepare prepare_operand
+        => "Adds a number or a variable; stops at the largest integer.";
+    "sub" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, i64::saturating_sub), prepare prepare_operand
+        => "Subtracts a number or a variable; stops at the smallest integer.";
+    "mul" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, i64::saturating_mul), prepare prepare_operand
+        => "Multiplies by a number or a variable; stops at the largest and smallest integer.";
+    "div" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, div), prepare prepare_operand
+        => "Divides by a number or a variable; by zero gives the largest integer.";
+    "mod" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, rem), prepare prepare_operand
+        => "The remainder of a division by a number or a variable; by zero gives zero.";
+    "and" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, |a, b| a & b), prepare prepare_operand
+        => "Bitwise and with a number or a variable.";
+    "or" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, |a, b| a | b), prepare prepare_operand
+        => "Bitwise or with a number or a variable.";
+    "xor" (Str) Sint -> Sint, |args, s, env| binary(args, s, env, |a, b| a ^ b), prepare prepare_operand
+        => "Bitwise exclusive or with a number or a variable.";
+    "cpl" () Sint -> Sint, |_, s, _| on_int(s, |a| Some(Value::Sint(!a))) => "Flips all bits.";
+    "neg" () Sint -> Sint, |_, s, _| on_int(s, |a| Some(Value::Sint(a.saturating_neg()))) => "The opposite value.";
+    "bool" () Sint -> Bool, |_, s, _| on_int(s, |a| Some(Value::Bool(a != 0))) => "True unless zero.";
+    "not" () Sint -> Bool, |_, s, _| on_int(s, |a| Some(Value::Bool(a == 0))) => "True if zero.";
+    "odd" () Sint -> Bool, |_, s, _| on_int(s, |a| Some(Value::Bool(a & 1 == 1))) => "True if odd.";
+    "even" () Sint -> Bool, |_, s, _| on_int(s, |a| Some(Value::Bool(a & 1 == 0))) => "True if even.";
 }
 
-macro_rules! unary {
-    ($name:literal, $out:expr, $help:literal, $op:expr) => {
-        ConvDef {
-            name: $name,
-            args: NO_ARGS,
-            input: Type::Sint,
-            out: $out,
-            help: $help,
-            run: Run::Fn(|_, sample, _| {
-                let op: fn(i64) -> Value<'static> = $op;
-                on_int(sample, |a| Some(op(a)))
-            }),
-            prepare: None,
-        }
-    };
+fn div(a: i64, b: i64) -> i64 {
+    if b == 0 {
+        i64::MAX
+    } else {
+        a.saturating_div(b)
+    }
 }
 
-pub const DEFS: &[ConvDef] = &[
-    binary!("add", "adds a number or variable", i64::saturating_add),
-    binary!("sub", "subtracts a number or variable", i64::saturating_sub),
-    binary!(
-        "mul",
-        "multiplies by a number or variable",
-        i64::saturating_mul
-    ),
-    binary!(
-        "div",
-        "divides by a number or variable; by zero gives the largest integer",
-        |a, b| if b == 0 {
-            i64::MAX
-        } else {
-            a.saturating_div(b)
-        }
-    ),
-    binary!(
-        "mod",
-        "remainder of the division by a number or variable; by zero gives zero",
-        |a, b| if b == 0 { 0 } else { a.wrapping_rem(b) }
-    ),
-    binary!("and", "bitwise and with a number or variable", |a, b| a & b),
-    binary!("or", "bitwise or with a number or variable", |a, b| a | b),
-    binary!(
-        "xor",
-        "bitwise exclusive or with a number or variable",
-        |a, b| a ^ b
-    ),
-    unary!("cpl", Type::Sint, "flips all bits", |a| Value::Sint(!a)),
-    unary!("neg", Type::Sint, "opposite value", |a| Value::Sint(
-        a.saturating_neg()
-    )),
-    unary!("bool", Type::Bool, "true unless zero", |a| Value::Bool(
-        a != 0
-    )),
-    unary!("not", Type::Bool, "true if zero", |a| Value::Bool(a == 0)),
-    unary!("odd", Type::Bool, "true if odd", |a| Value::Bool(
-        a & 1 == 1
-    )),
-    unary!("even", Type::Bool, "true if even", |a| Value::Bool(
-        a & 1 == 0
-    )),
-];
+fn rem(a: i64, b: i64) -> i64 {
+    if b == 0 { 0 } else { a.wrapping_rem(b) }
+}
+
+fn binary<'a>(
+    args: &'a [Arg],
+    sample: Sample<'a>,
+    env: &'a dyn Env,
+    op: fn(i64, i64) -> i64,
+) -> Fetched<'a> {
+    on_int(sample, |a| {
+        let b = prepared::<IntOperand>(args, 0)?.now(env)?;
+        Some(Value::Sint(op(a, b)))
+    })
+}
 
 fn prepare_operand(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
     let operand = IntOperand::parse(args, 0)?;
     set_prepared(args, 0, operand);
     Ok(())
-}
-
-fn operand(args: &[Arg], env: &dyn Env) -> Option<i64> {
-    prepared::<IntOperand>(args, 0)?.now(env)
 }
 
 #[cfg(test)]

@@ -1,13 +1,6 @@
 //! The registry of converters (manual chapter 7.3.1): one item each, in a file a topic. Parsing and casting are in
 //! [`crate::compile`]; this part owns what each converter does.
 
-mod arith;
-mod operand;
-#[cfg(test)]
-mod testing;
-mod text;
-mod words;
-
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -62,6 +55,43 @@ pub struct ConvDef {
     /// a table built) so that nothing is parsed while traffic flows.
     pub prepare: Option<Prepare>,
 }
+
+/// Writes a table of converters, one an entry:
+///
+/// `"name" (required kinds; optional kinds) Input -> Output, function, prepare function => "help";`
+macro_rules! converters {
+    ($($name:literal ($($req:ident),* $(; $($opt:ident),+)?) $input:ident -> $out:ident, $run:expr
+        $(, prepare $prepare:expr)? => $help:literal;)*) => {
+        pub(super) const DEFS: &[$crate::conv::ConvDef] = &[$($crate::conv::ConvDef {
+            name: $name,
+            args: $crate::args::ArgSpec {
+                kinds: &[$($crate::args::ArgKind::$req,)* $($($crate::args::ArgKind::$opt,)+)?],
+                required: <[&str]>::len(&[$(stringify!($req)),*]),
+            },
+            input: $crate::value::Type::$input,
+            out: $crate::value::Type::$out,
+            help: $help,
+            run: $crate::conv::Run::Fn($run),
+            prepare: optional!($($prepare)?),
+        }),*];
+    };
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($it:expr) => {
+        Some($it)
+    };
+}
+
+mod arith;
+mod operand;
+#[cfg(test)]
+mod testing;
+mod text;
+mod words;
 
 /// The tables, one a topic.
 const GROUPS: &[&[ConvDef]] = &[arith::DEFS, text::DEFS, words::DEFS];

@@ -5,16 +5,11 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::args::{Arg, ArgKind, ArgSpec};
+use crate::args::Arg;
 use crate::conv::BadArg;
 use crate::env::Env;
 use crate::value::{Absent, Fetched, Sample, Type, Value};
 use crate::vars::VarRef;
-
-/// An argument list's grammar, short to write in the tables.
-pub const fn args(kinds: &'static [ArgKind], required: usize) -> ArgSpec {
-    ArgSpec { kinds, required }
-}
 
 /// The bytes of a string argument; nothing when it was left out.
 pub fn str_arg(args: &[Arg], index: usize) -> &[u8] {

@@ -11,12 +11,12 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::compile::{Loader, ParseCtx};
-use crate::conv::{self, Run};
+use crate::compile::{Expr, Loader, ParseCtx};
+use crate::conv::Run;
 use crate::env::{Dir, Env, Now};
 use crate::pattern::Store;
 use crate::place::Place;
-use crate::value::{Sample, Type, Value};
+use crate::value::{Absent, Fetched, Sample, Type, Value};
 use crate::vars::VarRef;
 
 /// A line of a table: the expression, and its value as text (`None`: no value). `hdr` at the beginning of an expression
@@ -174,50 +174,41 @@ impl World {
         world
     }
 
-    /// The value of an expression as text, or why it cannot be compiled.
+    /// The bytes of an expression's string or binary value, or the text of any other, or why it cannot be compiled.
     pub fn run(&self, expr: &str) -> Result<Option<Vec<u8>>, String> {
-        let (mut sample, steps) = self.fetch(expr)?;
-        let mut compiled = Vec::new();
-        for (name, raw) in split_steps(steps) {
-            let def = conv::find(&name).ok_or_else(|| format!("no converter '{name}'"))?;
-            let mut args = raw_args(def, raw.as_deref())?;
-            if let Some(prepare) = def.prepare {
-                let ctx = ParseCtx {
-                    place: Place::all(),
-                    loader: &Files,
-                    store: &Store::new(),
-                    file: "test",
-                    line: 1,
-                    http: true,
-                };
-                prepare(&mut args, &ctx).map_err(|e| e.to_string())?;
-            }
-            compiled.push((def, args));
-        }
-        for (def, args) in &compiled {
-            let Some(value) = sample.value.cast(def.input) else {
-                return Ok(None);
-            };
-            sample.value = value.into_owned();
-            let Run::Fn(f) = def.run else {
-                return Err(format!("{} is for later", def.name));
-            };
-            match f(args, sample, self) {
-                Ok(out) => {
-                    let type_of = out.value.type_of();
-                    let fits = match def.out {
-                        Type::Any | Type::Same => true,
-                        Type::Addr => matches!(type_of, Type::Ipv4 | Type::Ipv6),
-                        // A string taken as bytes may stay the string it was.
-                        Type::Bin => matches!(type_of, Type::Bin | Type::Str),
-                        out => out == type_of,
-                    };
-                    assert!(fits, "{} gave {type_of:?}, not {:?}", def.name, def.out);
-                    sample = out.into_owned();
-                }
-                Err(_) => return Ok(None),
-            }
-        }
+        let store = Store::new();
+        let ctx = ParseCtx {
+            place: Place::FE_HTTP_REQ,
+            loader: &Files,
+            store: &store,
+            file: "test",
+            line: 1,
+            http: true,
+        };
+        let text = match expr.strip_prefix("hdr") {
+            Some(chain) => format!("str(){chain}"),
+            None => expr.to_string(),
+        };
+        let compiled = Expr::parse(&text, &ctx).map_err(|e| e.to_string())?;
+        let sample = match expr.strip_prefix("hdr") {
+            Some(_) => self.run_steps(&compiled),
+            None => compiled.eval(self),
+        };
+        let Ok(sample) = sample else {
+            return Ok(None);
+        };
+        let out_fits = match compiled.out {
+            Type::Any | Type::Same => true,
+            Type::Addr => matches!(sample.value.type_of(), Type::Ipv4 | Type::Ipv6),
+            // A string taken as bytes may stay the string it was.
+            Type::Bin => matches!(sample.value.type_of(), Type::Bin | Type::Str),
+            out => out == sample.value.type_of(),
+        };
+        assert!(
+            out_fits,
+            "{expr}: {:?} is not {:?}",
+            sample.value, compiled.out
+        );
         Ok(match sample.value {
             Value::Str(s) | Value::Bin(s) => Some(s.into_owned()),
             other => other
@@ -226,26 +217,19 @@ impl World {
         })
     }
 
-    fn fetch<'e>(&self, expr: &'e str) -> Result<(Sample<'static>, &'e str), String> {
-        let (name, rest) = split_call(expr);
-        let arg = rest.0.unwrap_or_default();
-        let arg = args_of(&arg).into_iter().next().unwrap_or_default();
-        let text = String::from_utf8_lossy(&arg).into_owned();
-        let value = match name.as_str() {
-            "hdr" => Value::Str(self.header.clone().into()),
-            "str" => Value::Str(arg.into()),
-            "int" => Value::Sint(text.parse().map_err(|_| "bad int")?),
-            "bool" => Value::Bool(text == "true"),
-            "bin" => Value::Bin(unhex(&text).into()),
-            "ipv4" => Value::Ipv4(text.parse().map_err(|_| "bad ipv4")?),
-            "ipv6" => Value::Ipv6(text.parse().map_err(|_| "bad ipv6")?),
-            "var" => self
-                .var(&VarRef::parse(&text).map_err(|e| e.to_string())?)
-                .ok_or("no such variable in the test world")?
-                .into_owned(),
-            other => return Err(format!("no test fetch '{other}'")),
-        };
-        Ok((Sample::new(value), rest.1))
+    /// The chain of an expression on the header instead of its fetch.
+    fn run_steps<'a>(&'a self, compiled: &'a Expr) -> Fetched<'a> {
+        let mut sample = Sample::str(&self.header);
+        for step in compiled.steps.iter() {
+            let Run::Fn(run) = step.def.run else {
+                return Err(Absent::Never);
+            };
+            if let Some(to) = step.cast {
+                sample.value = sample.value.cast(to).ok_or(Absent::Never)?;
+            }
+            sample = run(&step.args, sample, self)?;
+        }
+        Ok(sample)
     }
 }
 
@@ -260,102 +244,6 @@ fn looks_scalar(text: &[u8]) -> bool {
 fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2)
         .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("hex"))
-        .collect()
-}
-
-/// `name(args),rest` as its name, the raw arguments, and the rest after the comma.
-fn split_call(text: &str) -> (String, (Option<Vec<u8>>, &str)) {
-    let end = text.find(['(', ',']).unwrap_or(text.len());
-    let name = text[..end].to_string();
-    if !text[end..].starts_with('(') {
-        return (name, (None, text[end..].trim_start_matches(',')));
-    }
-    let bytes = text.as_bytes();
-    let (mut at, mut quote) = (end + 1, 0);
-    while at < bytes.len() && (quote != 0 || bytes[at] != b')') {
-        match bytes[at] {
-            b'\\' if quote != b'\'' => at += 1,
-            c if quote == 0 && (c == b'\'' || c == b'"') => quote = c,
-            c if c == quote => quote = 0,
-            _ => {}
-        }
-        at += 1;
-    }
-    let raw = bytes[end + 1..at].to_vec();
-    (name, (Some(raw), text[at + 1..].trim_start_matches(',')))
-}
-
-fn split_steps(mut text: &str) -> Vec<(String, Option<Vec<u8>>)> {
-    let mut steps = Vec::new();
-    while !text.is_empty() {
-        let (name, (raw, rest)) = split_call(text);
-        steps.push((name, raw));
-        text = rest;
-    }
-    steps
-}
-
-fn args_of(raw: &[u8]) -> Vec<Vec<u8>> {
-    let (mut out, mut word, mut quote, mut at) = (Vec::new(), Vec::new(), 0, 0);
-    while at < raw.len() {
-        match raw[at] {
-            b'\\' if quote != b'\'' && at + 1 < raw.len() => {
-                at += 1;
-                word.push(raw[at]);
-            }
-            c if quote == 0 && (c == b'\'' || c == b'"') => quote = c,
-            c if quote != 0 && c == quote => quote = 0,
-            b',' if quote == 0 => out.push(std::mem::take(&mut word)),
-            c => word.push(c),
-        }
-        at += 1;
-    }
-    out.push(word);
-    out
-}
-
-fn raw_args(def: &conv::ConvDef, raw: Option<&[u8]>) -> Result<Vec<crate::args::Arg>, String> {
-    use crate::args::{Arg, ArgKind};
-    let words = raw.map(args_of).unwrap_or_default();
-    if words.len() > def.args.kinds.len() {
-        return Err(format!("too many arguments for {}", def.name));
-    }
-    def.args
-        .kinds
-        .iter()
-        .enumerate()
-        .map(|(i, kind)| {
-            let Some(word) = words.get(i) else {
-                return if i < def.args.required {
-                    Err(format!("{} needs argument {}", def.name, i + 1))
-                } else {
-                    Ok(Arg::None)
-                };
-            };
-            let text = String::from_utf8_lossy(word).into_owned();
-            if word.is_empty() && *kind != ArgKind::Str {
-                return Ok(Arg::None);
-            }
-            Ok(match kind {
-                ArgKind::Sint => Arg::Sint(
-                    text.parse()
-                        .map_err(|_| format!("'{text}' is no integer"))?,
-                ),
-                ArgKind::Mask4 => Arg::Mask4(match text.parse::<u32>() {
-                    Ok(bits) => {
-                        std::net::Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - bits).unwrap_or(0))
-                    }
-                    Err(_) => text.parse().map_err(|_| "bad mask")?,
-                }),
-                ArgKind::Mask6 => Arg::Mask6(match text.parse::<u32>() {
-                    Ok(bits) => std::net::Ipv6Addr::from_bits(
-                        u128::MAX.checked_shl(128 - bits).unwrap_or(0),
-                    ),
-                    Err(_) => text.parse().map_err(|_| "bad mask")?,
-                }),
-                _ => Arg::Str(word.clone()),
-            })
-        })
         .collect()
 }
 

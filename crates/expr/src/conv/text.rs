@@ -2,151 +2,69 @@
 
 use std::borrow::Cow;
 
-use crate::args::{Arg, ArgKind, NO_ARGS};
+use crate::args::Arg;
 use crate::compile::ParseCtx;
+use crate::conv::BadArg;
 use crate::conv::operand::{
-    args, need_var, on_bytes, prepared, set_prepared, slice_cow, str_arg, var_bytes,
+    need_var, on_bytes, prepared, set_prepared, slice_cow, str_arg, var_bytes,
 };
-use crate::conv::{BadArg, ConvDef, Run};
 use crate::env::Env;
 use crate::value::{Fetched, Sample, Type, Value};
 use crate::vars::VarRef;
 
-pub const DEFS: &[ConvDef] = &[
-    ConvDef {
-        name: "lower",
-        args: NO_ARGS,
-        input: Type::Str,
-        out: Type::Str,
-        help: "lower case (ASCII)",
-        run: Run::Fn(|_, sample, _| {
-            on_bytes(sample, |s| {
-                Some(Value::Str(map_bytes(s, |c| c.to_ascii_lowercase())))
-            })
-        }),
-        prepare: None,
-    },
-    ConvDef {
-        name: "upper",
-        args: NO_ARGS,
-        input: Type::Str,
-        out: Type::Str,
-        help: "upper case (ASCII)",
-        run: Run::Fn(|_, sample, _| {
-            on_bytes(sample, |s| {
-                Some(Value::Str(map_bytes(s, |c| c.to_ascii_uppercase())))
-            })
-        }),
-        prepare: None,
-    },
-    ConvDef {
-        name: "length",
-        args: NO_ARGS,
-        input: Type::Str,
-        out: Type::Sint,
-        help: "length in bytes",
-        run: Run::Fn(|_, sample, _| on_bytes(sample, |s| Some(Value::Sint(s.len() as i64)))),
-        prepare: None,
-    },
-    ConvDef {
-        name: "ltrim",
-        args: args(&[ArgKind::Str], 1),
-        input: Type::Str,
-        out: Type::Str,
-        help: "drops these characters from the beginning",
-        run: Run::Fn(|args, sample, _| {
-            on_bytes(sample, |s| {
-                let start = s
-                    .iter()
-                    .position(|c| !str_arg(args, 0).contains(c))
-                    .unwrap_or(s.len());
-                let end = s.len();
-                Some(Value::Str(slice_cow(s, start..end)))
-            })
-        }),
-        prepare: None,
-    },
-    ConvDef {
-        name: "rtrim",
-        args: args(&[ArgKind::Str], 1),
-        input: Type::Str,
-        out: Type::Str,
-        help: "drops these characters from the end",
-        run: Run::Fn(|args, sample, _| {
-            on_bytes(sample, |s| {
-                let end = s
-                    .iter()
-                    .rposition(|c| !str_arg(args, 0).contains(c))
-                    .map_or(0, |i| i + 1);
-                Some(Value::Str(slice_cow(s, 0..end)))
-            })
-        }),
-        prepare: None,
-    },
-    ConvDef {
-        name: "cut_crlf",
-        args: NO_ARGS,
-        input: Type::Str,
-        out: Type::Str,
-        help: "cuts at the first carriage return or line feed",
-        run: Run::Fn(|_, sample, _| {
-            on_bytes(sample, |s| {
-                let end = memchr::memchr2(b'\r', b'\n', &s).unwrap_or(s.len());
-                Some(Value::Str(slice_cow(s, 0..end)))
-            })
-        }),
-        prepare: None,
-    },
-    ConvDef {
-        name: "reverse",
-        args: NO_ARGS,
-        input: Type::Str,
-        out: Type::Str,
-        help: "the bytes in reverse order",
-        run: Run::Fn(|_, sample, _| {
-            on_bytes(sample, |s| {
-                let mut s = s.into_owned();
-                s.reverse();
-                Some(Value::Str(Cow::Owned(s)))
-            })
-        }),
-        prepare: None,
-    },
-    ConvDef {
-        name: "reverse_dom",
-        args: NO_ARGS,
-        input: Type::Str,
-        out: Type::Str,
-        help: "a domain name with its labels in reverse order",
-        run: Run::Fn(|_, sample, _| {
-            on_bytes(sample, |s| Some(Value::Str(Cow::Owned(reverse_labels(&s)))))
-        }),
-        prepare: None,
-    },
-    ConvDef {
-        name: "concat",
-        args: args(&[ArgKind::Str, ArgKind::Str, ArgKind::Str], 1),
-        input: Type::Str,
-        out: Type::Str,
-        help: "appends a string, a variable's content and another string",
-        run: Run::Fn(concat),
-        prepare: Some(prepare_var_in_the_middle),
-    },
-    ConvDef {
-        name: "add_item",
-        args: args(&[ArgKind::Str, ArgKind::Str, ArgKind::Str], 2),
-        input: Type::Str,
-        out: Type::Str,
-        help: "appends a variable's content and a string, after a delimiter where one makes sense",
-        run: Run::Fn(add_item),
-        prepare: Some(|args, ctx| {
-            if str_arg(args, 1).is_empty() && str_arg(args, 2).is_empty() {
-                return Err(BadArg::new(1, "a variable or a suffix is needed"));
-            }
-            prepare_var_in_the_middle(args, ctx)
-        }),
-    },
-];
+converters! {
+    "lower" () Str -> Str, |_, s, _| on_bytes(s, |s| Some(Value::Str(map_bytes(s, |c| c.to_ascii_lowercase()))))
+        => "Lower case, ASCII letters only.";
+    "upper" () Str -> Str, |_, s, _| on_bytes(s, |s| Some(Value::Str(map_bytes(s, |c| c.to_ascii_uppercase()))))
+        => "Upper case, ASCII letters only.";
+    "length" () Str -> Sint, |_, s, _| on_bytes(s, |s| Some(Value::Sint(s.len() as i64))) => "The length in bytes.";
+    "ltrim" (Str) Str -> Str, ltrim => "Drops the given characters from the beginning.";
+    "rtrim" (Str) Str -> Str, rtrim => "Drops the given characters from the end.";
+    "cut_crlf" () Str -> Str, cut_crlf => "Cuts at the first carriage return or line feed.";
+    "reverse" () Str -> Str, reverse => "The bytes in reverse order.";
+    "reverse_dom" () Str -> Str, |_, s, _| on_bytes(s, |s| Some(Value::Str(Cow::Owned(reverse_labels(&s)))))
+        => "A domain name with its labels in reverse order: `www.example.com` gives `com.example.www`.";
+    "concat" (Str; Str, Str) Str -> Str, concat, prepare prepare_middle
+        => "Appends a string, a variable's content and another string.";
+    "add_item" (Str, Str; Str) Str -> Str, add_item, prepare prepare_add_item
+        => "Appends a variable's content and a string, after a delimiter where neither side of it is empty.";
+}
+
+fn ltrim<'a>(args: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
+    on_bytes(sample, |s| {
+        let start = s
+            .iter()
+            .position(|c| !str_arg(args, 0).contains(c))
+            .unwrap_or(s.len());
+        let end = s.len();
+        Some(Value::Str(slice_cow(s, start..end)))
+    })
+}
+
+fn rtrim<'a>(args: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
+    on_bytes(sample, |s| {
+        let end = s
+            .iter()
+            .rposition(|c| !str_arg(args, 0).contains(c))
+            .map_or(0, |i| i + 1);
+        Some(Value::Str(slice_cow(s, 0..end)))
+    })
+}
+
+fn cut_crlf<'a>(_: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
+    on_bytes(sample, |s| {
+        let end = memchr::memchr2(b'\r', b'\n', &s).unwrap_or(s.len());
+        Some(Value::Str(slice_cow(s, 0..end)))
+    })
+}
+
+fn reverse<'a>(_: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
+    on_bytes(sample, |s| {
+        let mut s = s.into_owned();
+        s.reverse();
+        Some(Value::Str(Cow::Owned(s)))
+    })
+}
 
 /// Changes bytes one by one, copying only if one does change.
 fn map_bytes(s: Cow<'_, [u8]>, f: fn(u8) -> u8) -> Cow<'_, [u8]> {
@@ -173,13 +91,20 @@ fn reverse_labels(name: &[u8]) -> Vec<u8> {
 }
 
 /// The second argument, when given, is a variable's name.
-fn prepare_var_in_the_middle(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare_middle(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
     if str_arg(args, 1).is_empty() {
         return Ok(());
     }
     let var = need_var(args, 1)?;
     set_prepared(args, 1, var);
     Ok(())
+}
+
+fn prepare_add_item(args: &mut Vec<Arg>, ctx: &ParseCtx<'_>) -> Result<(), BadArg> {
+    if str_arg(args, 1).is_empty() && str_arg(args, 2).is_empty() {
+        return Err(BadArg::new(1, "a variable or a suffix is needed"));
+    }
+    prepare_middle(args, ctx)
 }
 
 /// The content of the variable in the middle; empty when it is not named, not set, or has no text.
@@ -259,7 +184,6 @@ mod tests {
             ("str(a),concat(-,txn.str,+)", Some("a-text+")),
             ("str(a),concat(,txn.int)", Some("a12")),
             ("str(a),concat(<,txn.missing,>)", Some("a<>")),
-            ("str(a),concat(<,txn.bin,>),hex", Some("613C01FE3E")),
             ("str(a),concat(<,txn.ip,>)", Some("a<192.0.2.1>")),
             ("str(a),concat(<,txn.yes,>)", Some("a<1>")),
             ("str(),concat(,,z)", Some("z")),

@@ -1,66 +1,51 @@
 //! Converters that take a part of a string: by offset, field, word or parameter name.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::args::{Arg, ArgKind};
+use crate::args::Arg;
 use crate::compile::ParseCtx;
+use crate::conv::BadArg;
 use crate::conv::operand::{
-    IntOperand, args, int_arg, on_bytes, prepared, set_prepared, slice_cow, str_arg,
+    IntOperand, int_arg, on_bytes, prepared, set_prepared, slice_cow, str_arg,
 };
-use crate::conv::{BadArg, ConvDef, Run};
-use crate::value::{Type, Value};
+use crate::env::Env;
+use crate::value::{Fetched, Sample, Value};
 
-pub const DEFS: &[ConvDef] = &[
-    ConvDef {
-        name: "bytes",
-        args: args(&[ArgKind::Str, ArgKind::Str], 1),
-        input: Type::Bin,
-        out: Type::Bin,
-        help: "bytes from an offset on, all or as many as the length says; both numbers or variables",
-        run: Run::Fn(|args, sample, env| {
-            let binary = matches!(sample.value, Value::Bin(_));
-            on_bytes(sample, |s| {
-                let offset = usize::try_from(prepared::<IntOperand>(args, 0)?.now(env)?).ok();
-                let length = match prepared::<IntOperand>(args, 1) {
-                    Some(length) => Some(length.now(env)?),
-                    None => None,
-                };
-                let range = part(s.len(), offset, length)?;
-                let s = slice_cow(s, range);
-                Some(if binary { Value::Bin(s) } else { Value::Str(s) })
-            })
-        }),
-        prepare: Some(prepare_bytes),
-    },
-    ConvDef {
-        name: "field",
-        args: args(&[ArgKind::Sint, ArgKind::Str, ArgKind::Sint], 2),
-        input: Type::Str,
-        out: Type::Str,
-        help: "fields by number between delimiters, empty ones counted",
-        run: Run::Fn(|args, sample, _| {
-            on_bytes(sample, |s| {
-                let range = field(&s, &Pick::of(args))?;
-                Some(Value::Str(slice_cow(s, range)))
-            })
-        }),
-        prepare: Some(check_pick),
-    },
-    ConvDef {
-        name: "word",
-        args: args(&[ArgKind::Sint, ArgKind::Str, ArgKind::Sint], 2),
-        input: Type::Str,
-        out: Type::Str,
-        help: "words by number between delimiters, empty ones skipped",
-        run: Run::Fn(|args, sample, _| {
-            on_bytes(sample, |s| {
-                let range = word(&s, &Pick::of(args))?;
-                Some(Value::Str(slice_cow(s, range)))
-            })
-        }),
-        prepare: Some(check_pick),
-    },
-];
+converters! {
+    "bytes" (Str; Str) Bin -> Bin, bytes, prepare prepare_bytes
+        => "The bytes from an offset on, all or as many as the length says; both are numbers or variables.";
+    "field" (Sint, Str; Sint) Str -> Str, |args, s, _| on_bytes(s, |s| pick(args, s, field)), prepare check_pick
+        => "Fields by number between delimiters, empty ones counted; from the end when negative.";
+    "word" (Sint, Str; Sint) Str -> Str, |args, s, _| on_bytes(s, |s| Some(pick(args, s, word).unwrap_or(NO_WORD))), prepare check_pick
+        => "Words by number between delimiters, empty ones skipped; from the end when negative.";
+}
+
+/// HAProxy answers an empty string where there is no such word, but nothing where there is no such field.
+const NO_WORD: Value<'static> = Value::Str(Cow::Borrowed(b""));
+
+fn bytes<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env) -> Fetched<'a> {
+    let binary = matches!(sample.value, Value::Bin(_));
+    on_bytes(sample, |s| {
+        let offset = prepared::<IntOperand>(args, 0)?.now(env)?;
+        let length = match prepared::<IntOperand>(args, 1) {
+            Some(length) => Some(length.now(env)?),
+            None => None,
+        };
+        let range = part(s.len(), usize::try_from(offset).ok(), length);
+        let s = slice_cow(s, range);
+        Some(if binary { Value::Bin(s) } else { Value::Str(s) })
+    })
+}
+
+fn pick<'a>(
+    args: &'a [Arg],
+    s: Cow<'a, [u8]>,
+    find: fn(&[u8], &Pick<'_>) -> Option<Range<usize>>,
+) -> Option<Value<'a>> {
+    let range = find(&s, &Pick::of(args))?;
+    Some(Value::Str(slice_cow(s, range)))
+}
 
 /// Numbers are checked now; a variable's are when it runs.
 fn prepare_bytes(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
@@ -75,7 +60,7 @@ fn prepare_bytes(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
 }
 
 /// The range of `length` bytes (all when it is left out) from `offset` on; nothing when the offset is outside.
-fn part(len: usize, offset: Option<usize>, length: Option<i64>) -> Option<Range<usize>> {
+fn part(len: usize, offset: Option<usize>, length: Option<i64>) -> Range<usize> {
     let start = offset.filter(|at| *at < len).unwrap_or(len);
     let end = match length {
         Some(n) if n >= 0 => start
@@ -83,7 +68,7 @@ fn part(len: usize, offset: Option<usize>, length: Option<i64>) -> Option<Range<
             .min(len),
         _ => len,
     };
-    Some(start..end)
+    start..end
 }
 
 fn check_pick(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
@@ -260,9 +245,9 @@ mod tests {
             ("str(f1__),word(1,_,0)", Some("f1__")),
             ("str(f1__),word(1,_,2)", Some("f1__")),
             ("str(__f1),word(-1,_,0)", Some("__f1")),
-            ("str(f1),word(2,_)", None),
-            ("str(),word(1,_)", None),
-            ("str(___),word(1,_)", None),
+            ("str(f1),word(2,_)", Some("")),
+            ("str(),word(1,_)", Some("")),
+            ("str(___),word(1,_)", Some("")),
             ("str(f1_f2),word(-2,_,9)", Some("f1")),
         ]);
     }
