@@ -1,0 +1,465 @@
+//! One client connection: sends the bytes it is given and finds the ends of the answers.
+//!
+//! ```text
+//!   Connecting ──▶ idle ──begin()──▶ sending/receiving ──▶ Outcome::Done (n answers) ──▶ idle | closed
+//! ```
+//! Which request comes when is the worker's matter.
+
+use super::counts::ErrorKind;
+use super::mix::Request;
+use crate::http::{self, Chunked, Framing, ResponseHead};
+use crate::net::{self, Io};
+use crate::pattern;
+use crate::poll::{ENDED, Flags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+/// Read buffer of a thread.
+pub const SCRATCH_BYTES: usize = 1 << 20;
+/// What is asked for while a head is awaited: a small answer fits whole.
+const HEAD_READ_BYTES: usize = 32 * 1024;
+/// After an answer at least this long the next head is read alone, and its body thrown away by the kernel.
+const LONG_BODY_BYTES: u64 = 64 * 1024;
+const SHORT_READ_BYTES: usize = 2048;
+
+/// Buffers and knowledge that a thread's connections share.
+pub struct Context {
+    pub scratch: Vec<u8>,
+    /// The last response head and what it said: servers repeat themselves.
+    last_head: (Vec<u8>, Option<ResponseHead>),
+    /// Length of the last body.
+    last_len: u64,
+    pub check: bool,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+impl Context {
+    pub fn new(check: bool) -> Self {
+        let scratch = vec![0; SCRATCH_BYTES];
+        Self {
+            scratch,
+            last_head: (Vec::new(), None),
+            last_len: 0,
+            check,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+
+    fn response_head(&mut self, head: &[u8]) -> Result<ResponseHead, http::BadMessage> {
+        if let (last, Some(known)) = &self.last_head
+            && last == head
+        {
+            return Ok(*known);
+        }
+        let known = http::response_head(head)?;
+        self.last_head.0.clear();
+        self.last_head.0.extend_from_slice(head);
+        self.last_head.1 = Some(known);
+        Ok(known)
+    }
+}
+
+/// Why a connection stopped moving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// An event will come.
+    Wait,
+    /// The connection stands and nothing is asked of it.
+    Ready,
+    /// The answer (the last of a pipeline) is complete.
+    Done(Answer),
+    /// It failed.
+    Failed(ErrorKind),
+    /// The server ended an idle connection.
+    Ended,
+}
+
+/// A complete answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Whether the connection can be used again.
+    pub keep_alive: bool,
+    /// Whether it was what the request asked for; always true when not checking.
+    pub right: bool,
+}
+
+pub struct Conn {
+    fd: OwnedFd,
+    pub connected: bool,
+    /// The request, and how often it was sent at once.
+    request: Option<(u32, u32)>,
+    /// Wire position in the request being sent.
+    pos: u64,
+    /// Answers outstanding.
+    awaited: u32,
+    rx: Rx,
+    answer: Option<ResponseHead>,
+    right: bool,
+    body_len: u64,
+    input: Vec<u8>,
+    readable: bool,
+    ended: bool,
+}
+
+#[derive(Debug)]
+enum Rx {
+    Head,
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+}
+
+impl Conn {
+    pub fn new(fd: OwnedFd, connected: bool) -> Self {
+        Self {
+            fd,
+            connected,
+            request: None,
+            pos: 0,
+            awaited: 0,
+            rx: Rx::Head,
+            answer: None,
+            right: true,
+            body_len: 0,
+            input: Vec::new(),
+            readable: false,
+            ended: false,
+        }
+    }
+
+    pub fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Whether the server has ended its direction, so that the connection is of no more use.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether answers are outstanding.
+    pub fn busy(&self) -> bool {
+        self.awaited > 0
+    }
+
+    /// Begins to send a request `times` over; the connection must stand and be idle.
+    pub fn begin(&mut self, request: u32, times: u32) {
+        debug_assert!(self.connected && self.awaited == 0);
+        self.request = Some((request, times));
+        self.pos = 0;
+        self.awaited = times;
+    }
+
+    /// Goes as far as it can. `on_answer` is told of every answer but the last, which is the outcome.
+    pub fn drive(
+        &mut self,
+        context: &mut Context,
+        requests: &[Request],
+        flags: Flags,
+        mut on_answer: impl FnMut(Answer),
+    ) -> Outcome {
+        self.readable |= flags.intersects(Flags::IN | ENDED);
+        self.ended |= flags.intersects(ENDED);
+        if !self.connected {
+            match self.finish_connect(flags) {
+                Outcome::Ready => {}
+                other => return other,
+            }
+        }
+        let Some((index, times)) = self.request else {
+            return self.idle();
+        };
+        let Some(request) = requests.get(index as usize) else {
+            return Outcome::Wait;
+        };
+        if let Some(outcome) = self.send(context, request, times) {
+            return outcome;
+        }
+        loop {
+            match self.receive(context, request) {
+                Some(Outcome::Done(answer)) => {
+                    self.awaited -= 1;
+                    if self.awaited == 0 {
+                        self.request = None;
+                        return Outcome::Done(answer);
+                    }
+                    if !answer.keep_alive {
+                        return Outcome::Failed(ErrorKind::Ended);
+                    }
+                    on_answer(answer);
+                }
+                Some(other) => return other,
+                None => return Outcome::Wait,
+            }
+        }
+    }
+
+    fn finish_connect(&mut self, flags: Flags) -> Outcome {
+        if flags.is_empty() {
+            return Outcome::Wait;
+        }
+        match rustix::net::sockopt::socket_error(&self.fd) {
+            Ok(Ok(())) if flags.intersects(Flags::OUT) => {
+                self.connected = true;
+                Outcome::Ready
+            }
+            Ok(Ok(())) if !flags.intersects(ENDED) => Outcome::Wait,
+            _ => Outcome::Failed(ErrorKind::Connect),
+        }
+    }
+
+    fn idle(&mut self) -> Outcome {
+        if !self.readable {
+            return Outcome::Ready;
+        }
+        let mut one = [0u8; 1];
+        match net::recv(&self.fd, &mut one, RecvFlags::empty()) {
+            Io::Blocked => {
+                self.readable = false;
+                Outcome::Ready
+            }
+            // Bytes that nobody asked for leave the connection in an unknown state.
+            Io::Bytes(_) => Outcome::Failed(ErrorKind::Malformed),
+            Io::End | Io::Failed(_) => Outcome::Ended,
+        }
+    }
+
+    /// Sends what is left; `None` when there is nothing more to send now.
+    fn send(&mut self, context: &mut Context, request: &Request, times: u32) -> Option<Outcome> {
+        let each = request.wire_len();
+        let total = each * u64::from(times);
+        while self.pos < total {
+            let at = self.pos % each;
+            let result = if times > 1 && request.rest.is_none() {
+                // A pipeline leaves in one write.
+                let mut batch = Vec::with_capacity((total - self.pos) as usize);
+                batch.extend_from_slice(&request.start[at as usize..]);
+                while (batch.len() as u64) < total - self.pos {
+                    batch.extend_from_slice(&request.start);
+                }
+                net::send(&self.fd, &batch, false)
+            } else if at < request.start.len() as u64 {
+                net::send(
+                    &self.fd,
+                    &request.start[at as usize..],
+                    request.rest.is_some(),
+                )
+            } else {
+                let body = request.rest?;
+                let room = HEAD_READ_BYTES.min(context.scratch.len());
+                let len = body.fill(
+                    at - request.start.len() as u64,
+                    &mut context.scratch[..room],
+                );
+                net::send(&self.fd, &context.scratch[..len], false)
+            };
+            match result {
+                Io::Bytes(len) => {
+                    self.pos += len as u64;
+                    context.bytes_out += len as u64;
+                }
+                // An answer may come before the request is all sent.
+                Io::Blocked => return None,
+                // So it may after the server stopped reading: look for it.
+                Io::End | Io::Failed(_) => {
+                    self.readable = true;
+                    self.ended = true;
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Reads until an answer is complete or nothing more is there (`None`).
+    fn receive(&mut self, context: &mut Context, request: &Request) -> Option<Outcome> {
+        loop {
+            if !self.input.is_empty() && !matches!(self.rx, Rx::Head)
+                || self.answer.is_none() && self.has_head()
+            {
+                let input = std::mem::take(&mut self.input);
+                let (used, outcome) = self.consume(context, request, &input);
+                self.input.extend_from_slice(&input[used..]);
+                if outcome.is_some() {
+                    return outcome;
+                }
+                if used > 0 {
+                    continue;
+                }
+            }
+            if self.input.len() > http::HEAD_BYTES_MAX {
+                return Some(Outcome::Failed(ErrorKind::Malformed));
+            }
+            if !self.readable {
+                return None;
+            }
+            let (result, asked) = self.read(context);
+            match result {
+                Io::Bytes(len) => {
+                    self.readable = len == asked || self.ended;
+                    context.bytes_in += len as u64;
+                    if let Some(outcome) = self.received(context, request, len) {
+                        return Some(outcome);
+                    }
+                }
+                Io::Blocked => {
+                    self.readable = false;
+                    return None;
+                }
+                Io::End if matches!(self.rx, Rx::UntilClose) => {
+                    return Some(self.complete(context, request));
+                }
+                Io::End => return Some(Outcome::Failed(ErrorKind::Ended)),
+                Io::Failed(Errno::CONNRESET | Errno::PIPE) => {
+                    return Some(Outcome::Failed(ErrorKind::Reset));
+                }
+                Io::Failed(_) => return Some(Outcome::Failed(ErrorKind::Ended)),
+            }
+        }
+    }
+
+    fn has_head(&self) -> bool {
+        !self.input.is_empty() && http::head_len(&self.input).is_some()
+    }
+
+    /// One read. The bytes of a body whose length is known and that nobody checks stay in the kernel.
+    fn read(&self, context: &mut Context) -> (Io, usize) {
+        if let (Rx::Length(left), false) = (&self.rx, context.check) {
+            let len = usize::try_from(*left)
+                .unwrap_or(usize::MAX)
+                .min(SCRATCH_BYTES);
+            return (
+                net::recv(&self.fd, &mut context.scratch[..len], RecvFlags::TRUNC),
+                len,
+            );
+        }
+        let len = match self.rx {
+            Rx::Head if context.last_len >= LONG_BODY_BYTES && !context.check => SHORT_READ_BYTES,
+            Rx::Head => HEAD_READ_BYTES,
+            _ => SCRATCH_BYTES,
+        };
+        (
+            net::recv(&self.fd, &mut context.scratch[..len], RecvFlags::empty()),
+            len,
+        )
+    }
+
+    fn received(
+        &mut self,
+        context: &mut Context,
+        request: &Request,
+        len: usize,
+    ) -> Option<Outcome> {
+        if let (Rx::Length(left), false) = (&mut self.rx, context.check) {
+            *left -= len as u64;
+            self.body_len += len as u64;
+            return if *left == 0 {
+                Some(self.complete(context, request))
+            } else {
+                None
+            };
+        }
+        let scratch = std::mem::take(&mut context.scratch);
+        let outcome = if self.input.is_empty() {
+            let (used, outcome) = self.consume(context, request, &scratch[..len]);
+            self.input.extend_from_slice(&scratch[used..len]);
+            outcome
+        } else {
+            self.input.extend_from_slice(&scratch[..len]);
+            None
+        };
+        context.scratch = scratch;
+        outcome
+    }
+
+    /// Takes bytes of the present answer; returns how many it took.
+    fn consume(
+        &mut self,
+        context: &mut Context,
+        request: &Request,
+        data: &[u8],
+    ) -> (usize, Option<Outcome>) {
+        let mut used = 0;
+        loop {
+            let rest = &data[used..];
+            match &mut self.rx {
+                Rx::Head => {
+                    let Some(len) = http::head_len(rest) else {
+                        return (used, None);
+                    };
+                    let Ok(head) = context.response_head(&rest[..len]) else {
+                        return (used, Some(Outcome::Failed(ErrorKind::Malformed)));
+                    };
+                    used += len;
+                    if (100..200).contains(&head.status) {
+                        continue;
+                    }
+                    self.answer = Some(head);
+                    self.right = true;
+                    self.body_len = 0;
+                    let framing = if request.head_only {
+                        Framing::Length(0)
+                    } else {
+                        head.framing
+                    };
+                    self.rx = match framing {
+                        Framing::Length(0) => return (used, Some(self.complete(context, request))),
+                        Framing::Length(len) => Rx::Length(len),
+                        Framing::Chunked => Rx::Chunked(Chunked::default()),
+                        Framing::Close => Rx::UntilClose,
+                    };
+                }
+                Rx::Length(left) => {
+                    let len = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
+                    *left -= len as u64;
+                    let done = *left == 0;
+                    self.content(context, request, &rest[..len]);
+                    return (used + len, done.then(|| self.complete(context, request)));
+                }
+                Rx::Chunked(decoder) => {
+                    let mut decoder = std::mem::take(decoder);
+                    let result = decoder.feed(rest, |piece| self.content(context, request, piece));
+                    self.rx = Rx::Chunked(decoder);
+                    return match result {
+                        Ok((len, true)) => (used + len, Some(self.complete(context, request))),
+                        Ok((len, false)) => (used + len, None),
+                        Err(_) => (used, Some(Outcome::Failed(ErrorKind::Malformed))),
+                    };
+                }
+                Rx::UntilClose => {
+                    self.content(context, request, rest);
+                    return (data.len(), None);
+                }
+            }
+        }
+    }
+
+    fn content(&mut self, context: &Context, request: &Request, data: &[u8]) {
+        if let (true, Some((_, seed))) = (context.check, request.expect) {
+            self.right &= pattern::mismatch(seed, self.body_len, data).is_none();
+        }
+        self.body_len += data.len() as u64;
+    }
+
+    fn complete(&mut self, context: &mut Context, request: &Request) -> Outcome {
+        context.last_len = self.body_len;
+        self.rx = Rx::Head;
+        let Some(head) = self.answer.take() else {
+            return Outcome::Failed(ErrorKind::Malformed);
+        };
+        let right = !context.check
+            || head.status < 400
+                && request.expect.is_none_or(|(size, _)| {
+                    self.right && (request.head_only || self.body_len == size)
+                });
+        Outcome::Done(Answer {
+            status: head.status,
+            keep_alive: head.keep_alive,
+            right,
+        })
+    }
+}

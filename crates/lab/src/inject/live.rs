@@ -1,0 +1,177 @@
+//! What `inject` shows: a line per second for people, JSON lines for machines, and the closing table.
+
+use super::counts::{Counts, Line, PERCENTILES, Report};
+use super::{Load, Options};
+use crate::units::{show_count, show_ns};
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::time::Duration;
+
+/// How the run is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Show {
+    /// A line per second, a progress bar when there is a terminal, a table at the end.
+    People,
+    /// One JSON object a line on standard output.
+    Json,
+    /// Only the closing table.
+    Quiet,
+}
+
+/// Runs a load to its end, showing it.
+///
+/// # Errors
+/// As [`Load::start`] and [`Load::wait`].
+pub fn run(options: &Options, show: Show) -> Result<Report> {
+    let load = Load::start(options)?;
+    let bar = progress_bar(options, show);
+    let mut seconds = Seconds {
+        threads: options.threads.min(options.conns),
+        got: 0,
+        sum: Counts::default(),
+        at_s: 0,
+    };
+    if show == Show::People {
+        println!(
+            "{:>5} {:>6} {:>8} {:>9} {:>10} {:>9} {:>9} {:>9}",
+            "time", "open", "conn/s", "req/s", "bit/s", "p50", "p99", "errors"
+        );
+    }
+    let report = load.wait(|load| {
+        let elapsed = load.started.elapsed();
+        match (options.duration, options.requests_max) {
+            (Some(_), _) => bar.set_position(elapsed.as_millis() as u64),
+            (None, Some(_)) => bar.set_position(load.totals().requests),
+            (None, None) => {}
+        }
+        for sample in load.samples() {
+            if let Some((at, counts)) = seconds.add(&sample) {
+                let line = Line::new("second", &counts, at, Duration::from_secs(1));
+                match show {
+                    Show::People => bar.suspend(|| println!("{}", second_text(&line, &counts))),
+                    Show::Json => print_json(&line),
+                    Show::Quiet => {}
+                }
+            }
+        }
+    })?;
+    bar.finish_and_clear();
+    match show {
+        Show::Json => print_json(&report.line()),
+        Show::People | Show::Quiet => print!("{}", closing_text(&report)),
+    }
+    Ok(report)
+}
+
+fn print_json(line: &Line) {
+    if let Ok(text) = serde_json::to_string(line) {
+        println!("{text}");
+    }
+}
+
+fn progress_bar(options: &Options, show: Show) -> ProgressBar {
+    let total = match (options.duration, options.requests_max) {
+        (Some(duration), _) => duration.as_millis() as u64,
+        (None, Some(requests)) => requests,
+        (None, None) => 0,
+    };
+    if show != Show::People || total == 0 {
+        return ProgressBar::hidden();
+    }
+    // Drawn on standard error, and only when that is a terminal.
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("[{bar:40}] {percent}% {eta} left") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// Joins the threads' seconds into one.
+struct Seconds {
+    threads: usize,
+    got: usize,
+    sum: Counts,
+    at_s: u64,
+}
+
+impl Seconds {
+    fn add(&mut self, sample: &Counts) -> Option<(Duration, Counts)> {
+        self.sum.add(sample);
+        self.got += 1;
+        if self.got < self.threads {
+            return None;
+        }
+        self.got = 0;
+        self.at_s += 1;
+        Some((
+            Duration::from_secs(self.at_s),
+            std::mem::take(&mut self.sum),
+        ))
+    }
+}
+
+fn second_text(line: &Line, counts: &Counts) -> String {
+    let at = |p| show_ns(counts.latency.value_at_percentile(p));
+    format!(
+        "{:>4.0}s {:>6} {:>8} {:>9} {:>10} {:>9} {:>9} {:>9}",
+        line.at_s,
+        line.open,
+        show_count(line.conns_per_s),
+        show_count(line.requests_per_s),
+        show_count(line.bits_per_s),
+        at(50.0),
+        at(99.0),
+        errors_text(counts)
+    )
+}
+
+fn errors_text(counts: &Counts) -> String {
+    let e = counts.errors;
+    let kinds = [
+        ("connect", e.connect),
+        ("reset", e.reset),
+        ("ended", e.ended),
+        ("malformed", e.malformed),
+        ("timeout", e.timeout),
+        ("wrong", e.wrong),
+    ];
+    let some: Vec<_> = kinds
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| format!("{name}:{n}"))
+        .collect();
+    if some.is_empty() {
+        "0".to_owned()
+    } else {
+        some.join(",")
+    }
+}
+
+/// The closing table.
+#[must_use]
+pub fn closing_text(report: &Report) -> String {
+    let (counts, line) = (&report.counts, report.line());
+    let mut text = format!(
+        "{} requests on {} connections in {:.2} s: {} req/s, {} conn/s, {}bit/s\n",
+        counts.requests,
+        counts.conns,
+        report.elapsed.as_secs_f64(),
+        show_count(line.requests_per_s),
+        show_count(line.conns_per_s),
+        show_count(line.bits_per_s),
+    );
+    let [_, ones, twos, threes, fours, fives] = counts.statuses;
+    text += &format!(
+        "status: 1xx {ones}, 2xx {twos}, 3xx {threes}, 4xx {fours}, 5xx {fives}; errors: {}",
+        errors_text(counts)
+    );
+    if counts.unfinished > 0 {
+        text += &format!("; unfinished at the end: {}", counts.unfinished);
+    }
+    text += "\nlatency:";
+    for p in PERCENTILES {
+        text += &format!(" p{p} {}", show_ns(counts.latency.value_at_percentile(p)));
+    }
+    text += &format!(" max {}\n", show_ns(counts.latency.max()));
+    text
+}

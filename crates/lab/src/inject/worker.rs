@@ -1,0 +1,561 @@
+//! One load thread: decides which connection sends what when, and keeps the books.
+//!
+//! ```text
+//!           ramp                request begun             answer                     open loop
+//!   Off ───────────▶ start ───────────────────▶ Busy ───────────────▶ next ──────────────────────────▶ Idle ──due──▶ start
+//!                      ▲                          │ failure             │ think time, retry
+//!                      └────────── Paused ◀───────┴─────────────────────┤
+//!                                                                       └▶ Draining (server closes) | Held | Finished
+//! ```
+
+use super::conn::{Answer, Conn, Context, Outcome};
+use super::counts::{Counts, ErrorKind};
+use super::{Options, Progress};
+use crate::host::Stop;
+use crate::net;
+use crate::poll::{Events, Flags, Poll, TOKENS_RESERVED, Timers};
+use anyhow::{Context as _, Result};
+use rustix::fd::OwnedFd;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// Pause before a failed connection is tried again: a dead target must not make the generator spin.
+const RETRY_NS: u64 = 50_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+const STOP_TOKEN: u64 = u64::MAX;
+const TIMER_TOKEN: u64 = TOKENS_RESERVED;
+
+/// Which part of the work is this thread's.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    pub index: usize,
+    pub of: usize,
+}
+
+impl Share {
+    fn part(self, total: u64) -> u64 {
+        let (index, of) = (self.index as u64, self.of as u64);
+        total / of + u64::from(index < total % of)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Off,
+    Paused(u64),
+    Busy,
+    Idle,
+    Draining,
+    Held,
+    Finished,
+}
+
+struct Slot {
+    conn: Option<Conn>,
+    generation: u32,
+    state: State,
+    /// Requests begun on this connection.
+    sent: u64,
+    /// When the present request began or was due.
+    start_ns: u64,
+    source: Option<IpAddr>,
+}
+
+pub struct Worker {
+    options: Options,
+    share: Share,
+    stop: Stop,
+    progress: Arc<Progress>,
+    samples: Sender<Counts>,
+    started: Instant,
+    poll: Poll,
+    timer: OwnedFd,
+    timers: Timers,
+    slots: Vec<Slot>,
+    idle: VecDeque<usize>,
+    context: Context,
+    second: Counts,
+    total: Counts,
+    /// Requests still to begin.
+    budget: u64,
+    /// Requests begun: the position in the mix.
+    begun: u64,
+    /// Slots switched on so far.
+    active: usize,
+    finished: usize,
+    open: u64,
+    /// Nanoseconds between due times, and the number of the next one.
+    interval_ns: Option<f64>,
+    due: u64,
+}
+
+impl Worker {
+    pub fn new(
+        options: Options,
+        share: Share,
+        started: Instant,
+        stop: Stop,
+        progress: Arc<Progress>,
+        samples: Sender<Counts>,
+    ) -> Result<Self> {
+        let poll = Poll::new()?;
+        poll.add_level(stop.fd(), STOP_TOKEN)?;
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        poll.add(&timer, TIMER_TOKEN)?;
+        let conns = share.part(options.conns as u64) as usize;
+        let source = |n: usize| {
+            let sources = &options.sources;
+            if sources.is_empty() {
+                None
+            } else {
+                Some(sources[(n * share.of + share.index) % sources.len()])
+            }
+        };
+        let slots = (0..conns)
+            .map(|n| Slot {
+                conn: None,
+                generation: 0,
+                state: State::Off,
+                sent: 0,
+                start_ns: 0,
+                source: source(n),
+            })
+            .collect();
+        let budget = options
+            .requests_max
+            .map_or(u64::MAX, |total| share.part(total));
+        let interval_ns = options.rate.map(|rate| 1e9 * share.of as f64 / rate);
+        let context = Context::new(options.check);
+        Ok(Self {
+            options,
+            share,
+            stop,
+            progress,
+            samples,
+            started,
+            poll,
+            timer,
+            timers: Timers::default(),
+            slots,
+            idle: VecDeque::new(),
+            context,
+            second: Counts::default(),
+            total: Counts::default(),
+            budget,
+            begun: 0,
+            active: 0,
+            finished: 0,
+            open: 0,
+            interval_ns,
+            due: 0,
+        })
+    }
+
+    pub fn run(mut self) -> Result<Counts> {
+        let mut events = Events::default();
+        let end_ns = self
+            .options
+            .duration
+            .map_or(u64::MAX, |d| d.as_nanos() as u64);
+        let mut tick_ns = SECOND_NS;
+        loop {
+            let now_ns = self.now_ns();
+            if self.stop.is_set() || now_ns >= end_ns || self.finished == self.slots.len() {
+                break;
+            }
+            if now_ns >= tick_ns {
+                self.tick(now_ns);
+                tick_ns = (now_ns / SECOND_NS + 1) * SECOND_NS;
+            }
+            self.schedule(now_ns)?;
+            let wake_ns = self.next_wake_ns().min(tick_ns).min(end_ns);
+            let timeout = self.arm(wake_ns)?;
+            self.poll
+                .wait(&mut events, timeout)
+                .context("cannot wait for events")?;
+            for (token, flags) in events.iter() {
+                if token < TOKENS_RESERVED {
+                    self.on_event(token, flags)?;
+                }
+            }
+            self.publish();
+        }
+        self.close_books();
+        Ok(self.total)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    fn publish(&self) {
+        let (done, second) = (&self.progress, &self.second);
+        done.requests
+            .store(self.total.requests + second.requests, Ordering::Relaxed);
+        done.conns
+            .store(self.total.conns + second.conns, Ordering::Relaxed);
+        done.bytes.store(
+            self.total.bytes_in + self.context.bytes_in,
+            Ordering::Relaxed,
+        );
+        done.errors.store(
+            self.total.errors.total() + second.errors.total(),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Starts what is due: new connections of the ramp, paused ones, scheduled requests.
+    fn schedule(&mut self, now_ns: u64) -> Result<()> {
+        while self.active < self.slots.len() && now_ns >= self.ramp_ns(self.active) {
+            self.active += 1;
+            self.next(self.active - 1, now_ns)?;
+        }
+        while let Some(token) = self.timers.due(now_ns) {
+            let index = token as usize;
+            if !matches!(self.slots[index].state, State::Paused(at) if at <= now_ns) {
+                continue;
+            }
+            if self.interval_ns.is_some() {
+                self.slots[index].state = State::Idle;
+                self.idle.push_back(index);
+            } else {
+                self.start(index, now_ns)?;
+            }
+        }
+        while let Some(due_ns) = self.due_ns()
+            && due_ns <= now_ns
+            && self.budget > 0
+            && let Some(index) = self.idle.pop_front()
+        {
+            self.due += 1;
+            self.start(index, due_ns)?;
+        }
+        if self.interval_ns.is_some() && self.budget == 0 {
+            while let Some(index) = self.idle.pop_front() {
+                self.finish(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// When slot `index` of this thread begins.
+    fn ramp_ns(&self, index: usize) -> u64 {
+        let all = self.slots.len().max(1) as f64;
+        (self.options.ramp.as_nanos() as f64 * index as f64 / all) as u64
+    }
+
+    /// When the next request of the open loop is due. Threads take turns.
+    fn due_ns(&self) -> Option<u64> {
+        let interval = self.interval_ns?;
+        let offset = interval * self.share.index as f64 / self.share.of as f64;
+        Some((self.due as f64 * interval + offset) as u64)
+    }
+
+    fn next_wake_ns(&self) -> u64 {
+        let ramp = if self.active < self.slots.len() {
+            self.ramp_ns(self.active)
+        } else {
+            u64::MAX
+        };
+        let due = match self.due_ns() {
+            Some(at) if !self.idle.is_empty() => at,
+            _ => u64::MAX,
+        };
+        ramp.min(due).min(self.timers.next_ns().unwrap_or(u64::MAX))
+    }
+
+    /// Coarse waits use epoll's milliseconds; fine ones a timer, so that a schedule is kept to microseconds.
+    fn arm(&mut self, wake_ns: u64) -> Result<Option<Duration>> {
+        let now_ns = self.now_ns();
+        let left = wake_ns.saturating_sub(now_ns);
+        if self.interval_ns.is_none() && self.options.think.is_zero() || left == 0 {
+            return Ok(Some(Duration::from_nanos(left)));
+        }
+        let value = Timespec {
+            tv_sec: (left / SECOND_NS) as i64,
+            tv_nsec: (left % SECOND_NS) as i64,
+        };
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: value,
+        };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        Ok(Some(Duration::from_secs(1)))
+    }
+
+    fn on_event(&mut self, token: u64, flags: Flags) -> Result<()> {
+        let index = token as u32 as usize;
+        match self.slots.get(index) {
+            Some(slot) if u64::from(slot.generation) == token >> 32 => self.drive(index, flags),
+            _ => Ok(()),
+        }
+    }
+
+    fn drive(&mut self, index: usize, mut flags: Flags) -> Result<()> {
+        loop {
+            let slot = &mut self.slots[index];
+            let Some(conn) = slot.conn.as_mut() else {
+                return Ok(());
+            };
+            let was_connected = conn.connected;
+            let second = &mut self.second;
+            let start_ns = slot.start_ns;
+            let started = self.started;
+            let outcome = conn.drive(
+                &mut self.context,
+                &self.options.mix.requests,
+                flags,
+                |answer| {
+                    record(
+                        second,
+                        answer,
+                        (started.elapsed().as_nanos() as u64).saturating_sub(start_ns),
+                    );
+                },
+            );
+            flags = Flags::empty();
+            if !was_connected && conn.connected {
+                self.second.conns += 1;
+            }
+            match outcome {
+                Outcome::Ready if slot.state == State::Busy && !conn.busy() => self.begin(index),
+                Outcome::Wait | Outcome::Ready => return Ok(()),
+                Outcome::Done(answer) => {
+                    let now_ns = self.now_ns();
+                    record(&mut self.second, answer, now_ns.saturating_sub(start_ns));
+                    if !self.on_done(index, answer, now_ns)? {
+                        return Ok(());
+                    }
+                }
+                Outcome::Failed(kind) => {
+                    let draining = slot.state == State::Draining;
+                    if !draining {
+                        self.second.errors.count(kind);
+                    }
+                    self.close(index);
+                    let now_ns = self.now_ns();
+                    if draining {
+                        return self.next(index, now_ns);
+                    }
+                    self.pause(index, now_ns + RETRY_NS);
+                    return Ok(());
+                }
+                Outcome::Ended => {
+                    let state = slot.state;
+                    self.close(index);
+                    match state {
+                        State::Draining => return self.next(index, self.now_ns()),
+                        State::Held => self.second.errors.count(ErrorKind::Ended),
+                        State::Busy => return self.start(index, start_ns),
+                        // The server's keep-alive was over while nothing was asked: the next request connects.
+                        _ => {}
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// After an answer; true when the connection has more to do at once.
+    fn on_done(&mut self, index: usize, answer: Answer, now_ns: u64) -> Result<bool> {
+        let slot = &mut self.slots[index];
+        let used_up = self
+            .options
+            .requests_per_conn
+            .is_some_and(|max| slot.sent >= max);
+        if answer.keep_alive && used_up && self.options.hold {
+            slot.state = State::Held;
+            return Ok(false);
+        }
+        if !answer.keep_alive && !self.options.reset {
+            // The server closes first, as it said it would: its end of the connection keeps the TIME_WAIT.
+            slot.state = State::Draining;
+            return Ok(true);
+        }
+        if used_up || !answer.keep_alive {
+            self.close(index);
+        }
+        if self.options.think.is_zero()
+            && self.interval_ns.is_none()
+            && self.slots[index].conn.is_some()
+        {
+            if self.budget == 0 {
+                self.finish(index);
+                return Ok(false);
+            }
+            let slot = &mut self.slots[index];
+            slot.start_ns = now_ns;
+            if slot.conn.as_ref().is_some_and(|conn| !conn.ended()) {
+                self.begin(index);
+            }
+            return Ok(true);
+        }
+        self.next(index, now_ns)?;
+        Ok(false)
+    }
+
+    /// A slot has nothing under way: what now?
+    fn next(&mut self, index: usize, now_ns: u64) -> Result<()> {
+        if self.budget == 0 {
+            self.finish(index);
+        } else if self.interval_ns.is_some() {
+            self.slots[index].state = State::Idle;
+            self.idle.push_back(index);
+        } else if self.options.think.is_zero()
+            || self.slots[index].sent == 0 && self.slots[index].generation == 0
+        {
+            return self.start(index, now_ns);
+        } else {
+            self.pause(index, now_ns + self.options.think.as_nanos() as u64);
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, index: usize, until_ns: u64) {
+        self.slots[index].state = State::Paused(until_ns);
+        self.timers.add(until_ns, index as u64);
+    }
+
+    fn finish(&mut self, index: usize) {
+        self.close(index);
+        self.slots[index].state = State::Finished;
+        self.finished += 1;
+    }
+
+    fn close(&mut self, index: usize) {
+        if let Some(conn) = self.slots[index].conn.take() {
+            if self.options.reset {
+                crate::sys::reset_on_close(conn.fd());
+            }
+            self.open -= 1;
+        }
+        self.slots[index].sent = 0;
+    }
+
+    /// Begins a request that counts from `start_ns`, connecting first when needed.
+    fn start(&mut self, index: usize, start_ns: u64) -> Result<()> {
+        if self.budget == 0 {
+            self.finish(index);
+            return Ok(());
+        }
+        let slot = &mut self.slots[index];
+        slot.start_ns = start_ns;
+        slot.state = State::Busy;
+        if slot.conn.is_some() {
+            return self.drive(index, Flags::empty());
+        }
+        slot.generation = (slot.generation + 1) & 0x7FFF_FFFF;
+        let token = u64::from(slot.generation) << 32 | index as u64;
+        match net::connect(self.options.target, slot.source) {
+            Ok((fd, connected)) => {
+                self.poll.add(&fd, token)?;
+                slot.conn = Some(Conn::new(fd, connected));
+                self.open += 1;
+                if connected {
+                    self.second.conns += 1;
+                    return self.drive(index, Flags::empty());
+                }
+            }
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
+                return Err(error)
+                    .context("too many connections for this process: raise 'ulimit -n'");
+            }
+            Err(_) => {
+                self.second.errors.count(ErrorKind::Connect);
+                let now_ns = self.now_ns();
+                self.pause(index, now_ns + RETRY_NS);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let Some(conn) = slot.conn.as_mut() else {
+            return;
+        };
+        let left = self
+            .options
+            .requests_per_conn
+            .map_or(u64::MAX, |max| max.saturating_sub(slot.sent).max(1));
+        let times = (self.options.pipeline as u64)
+            .min(left)
+            .min(self.budget)
+            .max(1);
+        conn.begin(self.options.mix.nth(self.begun), times as u32);
+        slot.sent += times;
+        self.begun += times;
+        self.budget = self.budget.saturating_sub(times);
+    }
+
+    /// Once a second: give up what takes too long, hand over the counts.
+    fn tick(&mut self, now_ns: u64) {
+        let timeout_ns = self.options.timeout.as_nanos() as u64;
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            let Some(conn) = &slot.conn else { continue };
+            let waiting = slot.state == State::Busy && (conn.busy() || !conn.connected);
+            let stuck = waiting || slot.state == State::Draining;
+            if stuck && now_ns.saturating_sub(slot.start_ns) > timeout_ns {
+                if waiting {
+                    self.second.errors.count(ErrorKind::Timeout);
+                    self.second
+                        .latency
+                        .saturating_record(now_ns.saturating_sub(slot.start_ns));
+                }
+                self.close(index);
+                self.pause(index, now_ns);
+            }
+        }
+        self.turn_page();
+        let mut sample = std::mem::take(&mut self.second);
+        self.total.add(&sample);
+        sample.open = self.open;
+        // Nobody may be listening; then the sample is only part of the total.
+        let _ = self.samples.send(sample);
+    }
+
+    fn turn_page(&mut self) {
+        self.second.bytes_in = std::mem::take(&mut self.context.bytes_in);
+        self.second.bytes_out = std::mem::take(&mut self.context.bytes_out);
+    }
+
+    /// What was due or under way at the end took at least until now: leaving it out would hide a stall.
+    fn close_books(&mut self) {
+        let now_ns = self.now_ns();
+        if self.interval_ns.is_some() && self.budget > 0 {
+            for slot in &self.slots {
+                if slot.state == State::Busy {
+                    self.second.unfinished += 1;
+                    self.second
+                        .latency
+                        .saturating_record(now_ns.saturating_sub(slot.start_ns));
+                }
+            }
+            while let Some(due_ns) = self.due_ns().filter(|&due| due < now_ns) {
+                self.second.unfinished += 1;
+                self.second.latency.saturating_record(now_ns - due_ns);
+                self.due += 1;
+            }
+        }
+        self.turn_page();
+        self.total.add(&self.second);
+        self.total.open = self.open;
+    }
+}
+
+fn record(counts: &mut Counts, answer: Answer, latency_ns: u64) {
+    counts.requests += 1;
+    let class = usize::from(answer.status / 100);
+    counts.statuses[if class < 6 { class } else { 0 }] += 1;
+    counts.latency.saturating_record(latency_ns);
+    if !answer.right {
+        counts.errors.count(ErrorKind::Wrong);
+    }
+}

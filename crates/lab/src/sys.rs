@@ -1,0 +1,145 @@
+//! The lab's only unsafe code: system calls that neither `std`, `rustix` nor `socket2` wrap.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_signal(_signal: libc::c_int) {
+    // A second Ctrl-C while cleaning up ends the process the hard way.
+    if INTERRUPTED.swap(true, Ordering::SeqCst) {
+        // SAFETY: _exit is async-signal-safe and takes no pointer.
+        unsafe { libc::_exit(130) }
+    }
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP only set the flag that [`interrupted`] reads.
+pub fn catch_interrupts() {
+    let handler = on_signal as extern "C" fn(libc::c_int);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the action is fully initialised (zero is a valid mask and flag set), and the handler only
+        // touches an atomic and `_exit`, both async-signal-safe. Without SA_RESTART waits return early.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as libc::sighandler_t;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Whether a signal asked this process to stop.
+#[must_use]
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Makes the child die with this process, and puts it into a process group of its own so that a Ctrl-C
+/// at the terminal reaches only us and the children are stopped in order.
+pub fn bind_child_life(command: &mut Command) -> &mut Command {
+    // SAFETY: the closure runs between fork and exec and makes two async-signal-safe calls, allocating nothing.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setpgid(0, 0);
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        })
+    }
+}
+
+/// `IP_BIND_ADDRESS_NO_PORT`: choose the port when connecting.
+///
+/// # Errors
+/// As `setsockopt`.
+pub fn bind_address_no_port(socket: &impl AsRawFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the pointer is to a live c_int and the length is its size.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Closing this socket resets the connection instead of ending it (`SO_LINGER` of zero seconds).
+pub fn reset_on_close(socket: &impl AsRawFd) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // SAFETY: the pointer is to a live linger struct and the length is its size. A failure changes nothing.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            size_of::<libc::linger>() as libc::socklen_t,
+        );
+    }
+}
+
+/// The layout of `struct perf_event_attr` up to its first published size (64 bytes), which every kernel takes.
+#[repr(C)]
+#[derive(Default)]
+struct PerfAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    bp_type: u32,
+    bp_addr: u64,
+}
+
+const PERF_TYPE_TRACEPOINT: u32 = 2;
+/// Bit 1 of the flags word: children made later are counted too.
+const PERF_INHERIT: u64 = 1 << 1;
+
+/// Opens a counter of the tracepoint with this id for one thread.
+///
+/// # Errors
+/// When the kernel refuses (no permission, no such tracepoint).
+pub fn tracepoint_counter(id: u64, tid: i32) -> io::Result<OwnedFd> {
+    let attr = PerfAttr {
+        kind: PERF_TYPE_TRACEPOINT,
+        size: size_of::<PerfAttr>() as u32,
+        config: id,
+        flags: PERF_INHERIT,
+        ..PerfAttr::default()
+    };
+    // SAFETY: attr is a live struct whose size field says its length; the other arguments are plain numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attr,
+            tid,
+            -1,
+            -1,
+            8, /* CLOEXEC */
+        )
+    };
+    let fd = i32::try_from(fd).unwrap_or(-1);
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
