@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::arglist;
+use crate::acl::AclTable;
 use crate::args::{Arg, NameRef};
 use crate::conv::{self, BadArg, ConvDef};
 use crate::env::{Env, ProxyId, ServerId};
@@ -38,6 +39,8 @@ pub struct ParseCtx<'a> {
     pub line: u32,
     /// Mode http: fetches that need HTTP are welcome.
     pub http: bool,
+    /// The ACLs declared so far, for the fetch `acl`. Without them it refuses every name.
+    pub acls: Option<&'a AclTable>,
 }
 
 /// Binds names to things once the whole configuration is read. `None`: no such thing.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sluice_http::{Request, Response};
 
 use crate::value::Value;
-use crate::vars::VarRef;
+use crate::vars::{Scope, VarRef};
 
 /// A proxy's (frontend's or backend's) place in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -420,8 +420,19 @@ pub trait Env {
     fn response(&self) -> Option<&Response> {
         None
     }
+    /// The direction of the data at hand, for fetches that take either (`hdr`, `payload`, `cookie`).
+    fn direction(&self) -> Dir {
+        match self.response() {
+            Some(_) => Dir::Response,
+            None => Dir::Request,
+        }
+    }
     /// No request will be parsed any more or none is expected: a fetch of it is `Never`, not `NotYet`.
     fn request_is_final(&self) -> bool {
+        true
+    }
+    /// The same for the response.
+    fn response_is_final(&self) -> bool {
         true
     }
     /// Raw bytes waiting in the channel (layer 6 content inspection); `None` where there is no channel.
@@ -432,7 +443,9 @@ pub trait Env {
     fn body(&self, _dir: Dir) -> Option<Content<'_>> {
         None
     }
-    /// What the frontend adds so that logs of an answer made by the proxy can still see the request.
+    /// Names every variable of a scope with its value (`dump_all_vars`).
+    fn each_var(&self, _scope: Scope, _visit: &mut dyn FnMut(&str, Value<'_>)) {}
+    /// A variable's value; the data path keeps one store a scope.
     fn var(&self, _var: &VarRef) -> Option<Value<'_>> {
         None
     }

@@ -19,6 +19,13 @@ pub fn list_items(value: &[u8]) -> ListItems<'_> {
     ListItems { rest: Some(value) }
 }
 
+impl<'a> ListItems<'a> {
+    /// What is not split yet, so that a caller can go on later; `None` after the last item.
+    pub fn rest(&self) -> Option<&'a [u8]> {
+        self.rest
+    }
+}
+
 impl<'a> Iterator for ListItems<'a> {
     type Item = &'a [u8];
 
@@ -59,6 +66,13 @@ pub struct Cookies<'a> {
 /// quotes and may hold separators, and a name without `=` is skipped.
 pub fn cookies(value: &[u8]) -> Cookies<'_> {
     Cookies { rest: value }
+}
+
+impl<'a> Cookies<'a> {
+    /// What is not split yet, so that a caller can go on later; empty after the last cookie.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
 }
 
 impl<'a> Iterator for Cookies<'a> {

@@ -184,6 +184,7 @@ impl World {
             file: "test",
             line: 1,
             http: true,
+            acls: None,
         };
         let text = match expr.strip_prefix("hdr") {
             Some(chain) => format!("str(){chain}"),
