@@ -1,5 +1,49 @@
 //! HAProxy's configuration language: text in, a typed [`model::Model`] and diagnostics out.
 //!
 //! Nothing is opened here: files come through [`sluice_expr::Loader`]. Parsing never stops at the first error.
+//!
+//! The way of a line: [`read`] cuts files into lines, [`lex`] lines into words, [`registry`] finds the keyword's item, its
+//! handler reports to [`cx::Cx`] and fills [`raw`]; when all is read, [`resolve`] binds names and makes the model.
 
+pub mod addr;
+pub mod cx;
+pub mod diag;
+pub mod environ;
+pub mod lex;
+pub mod line;
 pub mod model;
+pub mod proxy;
+pub mod raw;
+pub mod read;
+pub mod registry;
+pub mod resolve;
+pub mod section;
+pub mod values;
+
+pub use cx::{Cx, LoadOptions};
+pub use diag::{Diagnostic, RenderOptions, Severity};
+pub use read::SourceFile;
+
+use model::Model;
+
+/// What loading gave.
+pub struct Loaded {
+    /// `None` when an alert says why.
+    pub model: Option<Model>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads a whole configuration.
+pub fn load(files: &[SourceFile], opts: &LoadOptions<'_>) -> Loaded {
+    let mut cx = Cx::new(opts);
+    for file in files {
+        read::read_file(&mut cx, file);
+    }
+    Loaded {
+        model: None,
+        diagnostics: cx.diagnostics,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;

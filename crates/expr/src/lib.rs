@@ -25,3 +25,5 @@ pub use compile::{Expr, Loader, ParseCtx};
 pub use env::{Env, ProxyId, ServerId};
 pub use error::ExprError;
 pub use value::{Absent, Fetched, Sample, Type, Value};
+pub use acl::{AclTable, Cond, Tri};
+pub use logformat::{LogFormat, Purpose};

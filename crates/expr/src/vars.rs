@@ -450,3 +450,22 @@ mod tests {
         assert_eq!(SetIf::parse("ifever"), None);
     }
 }
+
+bitflags::bitflags! {
+    /// Conditions of `set-var(name,cond,...)`: the variable is only set when all of them hold.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct VarConds: u8 {
+        /// The variable exists already.
+        const IF_EXISTS = 1 << 0;
+        const IF_NOT_EXISTS = 1 << 1;
+        /// The variable's current value is empty.
+        const IF_EMPTY = 1 << 2;
+        const IF_NOT_EMPTY = 1 << 3;
+        /// The variable holds a value.
+        const IF_SET = 1 << 4;
+        const IF_NOT_SET = 1 << 5;
+        /// The new value is greater than the current one.
+        const IF_GT = 1 << 6;
+        const IF_LT = 1 << 7;
+    }
+}
