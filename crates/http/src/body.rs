@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::chunk::ChunkScan;
 use crate::framing::Framing;
+use crate::headers::Headers;
 
 /// What is wrong with a body's framing. The connection cannot be used any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
@@ -25,6 +26,30 @@ pub struct BodyStep {
     pub consumed: usize,
     /// Whether the message ended. Never for `UntilClose` and `Tunnel`: the connection's end is theirs.
     pub done: bool,
+}
+
+/// A piece of a body as `BodyDecoder::decode_parts` gives it. Pieces may be cut anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyPart<'a> {
+    /// Payload, without framing.
+    Data(&'a [u8]),
+    /// The trailer section in HTTP/1 form, up to its empty line: put together, it is what
+    /// `parse_trailers` reads. At most `TRAILERS_MAX` bytes in all.
+    Trailers(&'a [u8]),
+}
+
+/// Reads a trailer section that a decoder has let through, its empty line included or not, into
+/// `out`, which is not cleared.
+pub fn parse_trailers(section: &[u8], out: &mut Headers) {
+    for line in section.split(|&b| b == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(colon) = memchr::memchr(b':', line) {
+            out.add(
+                line.get(..colon).unwrap_or_default(),
+                line.get(colon + 1..).unwrap_or_default(),
+            );
+        }
+    }
 }
 
 /// Finds the end of one body. Holds no bytes: forward the input up to `consumed` as it is.
@@ -53,7 +78,7 @@ impl BodyDecoder {
 
     /// Walks over `input`: says how many bytes, framing and trailers included, belong to the message.
     pub fn advance(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
-        self.decode(input, &mut |_| {})
+        self.decode_parts(input, &mut |_| {})
     }
 
     /// As `advance`, and gives each piece of payload, without framing, to `data`.
@@ -62,6 +87,19 @@ impl BodyDecoder {
         input: &[u8],
         data: &mut impl FnMut(&[u8]),
     ) -> Result<BodyStep, BodyError> {
+        self.decode_parts(input, &mut |part| {
+            if let BodyPart::Data(bytes) = part {
+                data(bytes);
+            }
+        })
+    }
+
+    /// As `decode`, with the trailers: for the way from HTTP/1 to HTTP/2, and for filters.
+    pub fn decode_parts(
+        &mut self,
+        input: &[u8],
+        sink: &mut impl FnMut(BodyPart<'_>),
+    ) -> Result<BodyStep, BodyError> {
         let consumed = match &mut self.kind {
             Kind::Length(left) => {
                 let take = input
@@ -69,14 +107,14 @@ impl BodyDecoder {
                     .min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= take as u64;
                 if take > 0 {
-                    data(input.get(..take).unwrap_or_default());
+                    sink(BodyPart::Data(input.get(..take).unwrap_or_default()));
                 }
                 take
             }
-            Kind::Chunked(scan) => scan.walk(input, data)?,
+            Kind::Chunked(scan) => scan.walk(input, sink)?,
             Kind::Endless => {
                 if !input.is_empty() {
-                    data(input);
+                    sink(BodyPart::Data(input));
                 }
                 input.len()
             }
@@ -93,6 +131,14 @@ impl BodyDecoder {
             Kind::Length(left) => *left == 0,
             Kind::Chunked(scan) => scan.is_done(),
             Kind::Endless => false,
+        }
+    }
+
+    /// Whether all payload was seen, though trailers or the final empty line may still come.
+    pub fn payload_done(&self) -> bool {
+        match &self.kind {
+            Kind::Chunked(scan) => scan.data_ended(),
+            _ => self.is_done(),
         }
     }
 

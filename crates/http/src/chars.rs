@@ -61,42 +61,54 @@ pub fn skip_token(input: &[u8], from: usize) -> usize {
         .map_or(input.len(), |n| from + n)
 }
 
-/// Index of the first byte at or after `from` that cannot stand in a request target.
+/// Index of the first byte at or after `from` that cannot stand in a request target: a blank, a
+/// control, `#` (a fragment is not sent), or a byte above 126.
 #[inline]
 pub fn skip_target(input: &[u8], from: usize) -> usize {
-    skip_plain(input, from, 0x21)
+    skip_plain::<0x21, true>(input, from)
+}
+
+/// As `skip_target`, letting `#` and the bytes above 127 pass.
+#[inline]
+pub fn skip_target_relaxed(input: &[u8], from: usize) -> usize {
+    skip_plain::<0x21, false>(input, from)
 }
 
 /// Index of the first control character (tab included) or DEL at or after `from`.
 #[inline]
 pub fn skip_text(input: &[u8], from: usize) -> usize {
-    skip_plain(input, from, 0x20)
+    skip_plain::<0x20, false>(input, from)
 }
 
-/// Index of the first byte below `floor` or equal to DEL, eight bytes at a time.
+/// Index of the first byte below `FLOOR` or equal to DEL, or when `STRICT` equal to `#` or above DEL,
+/// eight bytes at a time.
 ///
 /// The classical borrow trick: in `w - k*0x0101…` a byte's top bit rises when it was below `k`,
 /// and `!w` drops the bytes that had it already. A borrow only disturbs bytes after a true hit,
 /// so the lowest hit, the one taken, is exact.
 #[inline(always)]
-fn skip_plain(input: &[u8], from: usize, floor: u8) -> usize {
+fn skip_plain<const FLOOR: u8, const STRICT: bool>(input: &[u8], from: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = 0x8080_8080_8080_8080;
     let mut at = from;
     let mut rest = input.get(from..).unwrap_or_default();
     while let Some((word, tail)) = rest.split_first_chunk::<8>() {
         let w = u64::from_le_bytes(*word);
-        let del = w ^ (ONES * 0x7f);
-        let hits =
-            ((w.wrapping_sub(ONES * floor as u64) & !w) | (del.wrapping_sub(ONES) & !del)) & TOPS;
+        let zero_of = |v: u64| v.wrapping_sub(ONES) & !v;
+        let mut hits = (w.wrapping_sub(ONES * FLOOR as u64) & !w) | zero_of(w ^ (ONES * 0x7f));
+        if STRICT {
+            hits |= w | zero_of(w ^ (ONES * b'#' as u64));
+        }
+        hits &= TOPS;
         if hits != 0 {
             return at + (hits.trailing_zeros() / 8) as usize;
         }
         at += 8;
         rest = tail;
     }
+    let stops = |b: u8| b < FLOOR || b == 0x7f || (STRICT && (b == b'#' || b >= 0x80));
     rest.iter()
-        .position(|&b| b < floor || b == 0x7f)
+        .position(|&b| stops(b))
         .map_or(input.len(), |n| at + n)
 }
 
@@ -135,7 +147,11 @@ mod tests {
             for at in 0..20 {
                 let mut text = vec![b'a'; 20];
                 text[at] = stop;
-                let target = if stop <= 0x20 || stop == 0x7f { at } else { 20 };
+                let target = if stop <= 0x20 || stop >= 0x7f || stop == b'#' {
+                    at
+                } else {
+                    20
+                };
                 assert_eq!(skip_target(&text, 0), target, "target {stop:#x} at {at}");
                 let plain = if stop < 0x20 || stop == 0x7f { at } else { 20 };
                 assert_eq!(skip_text(&text, 0), plain, "text {stop:#x} at {at}");

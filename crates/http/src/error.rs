@@ -35,12 +35,14 @@ pub enum ErrorKind {
     ContentLength,
     #[error("invalid transfer-encoding")]
     TransferEncoding,
-    #[error("transfer-encoding whose last coding is not chunked")]
+    #[error("transfer-encoding other than chunked")]
     TransferEncodingUnknown,
     #[error("several different host headers")]
     Host,
     #[error("host header that differs from the request target")]
     HostMismatch,
+    #[error("websocket upgrade without sec-websocket-key")]
+    WebsocketKey,
     #[error("payload with a method that has none in http/1.0")]
     Payload,
 }
@@ -76,6 +78,7 @@ impl ErrorKind {
             ErrorKind::TransferEncodingUnknown => "transfer_encoding_unknown",
             ErrorKind::Host => "host",
             ErrorKind::HostMismatch => "host_mismatch",
+            ErrorKind::WebsocketKey => "websocket_key",
             ErrorKind::Payload => "payload",
         }
     }

@@ -66,9 +66,9 @@ pub(crate) fn scan_fields(
                         scan.pos = end + 1;
                         scan.step = Step::LineStart;
                     }
-                    Some(b'\t') => scan.pos = end + 1,
-                    Some(&b) if limits.accept_invalid && b != 0 => scan.pos = end + 1,
-                    Some(_) => return Err(ParseError::new(ErrorKind::HeaderValue, end)),
+                    // RFC 9110 section 5.5: NUL is dangerous. Other controls are kept as HAProxy does.
+                    Some(0) => return Err(ParseError::new(ErrorKind::HeaderValue, end)),
+                    Some(_) => scan.pos = end + 1,
                 }
             }
             Step::ValueLf => {
@@ -146,7 +146,7 @@ fn commit(
     headers: &mut Headers,
     noticed: &mut Noticed,
 ) -> Result<(), ParseError> {
-    if headers.lines.len() >= limits.headers_max {
+    if headers.lines.len() + 1 >= limits.headers_max {
         return Err(ParseError::new(ErrorKind::TooManyHeaders, scan.name.0));
     }
     let name = input.get(scan.name.0..scan.name.1).unwrap_or_default();
@@ -167,7 +167,13 @@ fn commit(
     noticed.folded |= scan.folded;
     scan.pending = false;
     scan.folded = false;
-    notice(name, value, scan, noticed)
+    if canonical || !noticed.folded {
+        return notice(name, value, scan, noticed);
+    }
+    // Line ends inside a value are blanks to whoever reads it.
+    let mut joined = value.to_vec();
+    defuse(&mut joined);
+    notice(name, &joined, scan, noticed)
 }
 
 /// Notes the headers that decide framing and the connection's fate. The length of a name rules out
@@ -181,11 +187,16 @@ fn notice(
 ) -> Result<(), ParseError> {
     let fault = |kind| ParseError::new(kind, scan.value.0);
     match name.len() {
+        2 if name.eq_ignore_ascii_case(b"te") => noticed.te = true,
         4 if name.eq_ignore_ascii_case(b"host") => noticed.hosts = noticed.hosts.saturating_add(1),
         6 if name.eq_ignore_ascii_case(b"expect") => {
             noticed.expect_continue |= value.eq_ignore_ascii_case(b"100-continue");
         }
-        7 if name.eq_ignore_ascii_case(b"upgrade") => noticed.upgrade = true,
+        7 if name.eq_ignore_ascii_case(b"upgrade") => {
+            noticed.upgrade = true;
+            noticed.websocket |=
+                list_items(value).any(|item| item.eq_ignore_ascii_case(b"websocket"));
+        }
         10 if name.eq_ignore_ascii_case(b"connection") => {
             for token in list_items(value) {
                 noticed.close |= token.eq_ignore_ascii_case(b"close");
@@ -203,6 +214,7 @@ fn notice(
                 .transfer_encoding(value)
                 .map_err(|()| fault(ErrorKind::TransferEncoding))?;
         }
+        17 if name.eq_ignore_ascii_case(b"sec-websocket-key") => noticed.websocket_key = true,
         _ => {}
     }
     Ok(())

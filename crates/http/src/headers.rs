@@ -134,6 +134,11 @@ impl Headers {
         same.map(|(i, _)| Slot(i as u32))
     }
 
+    /// Slot of the first header called `name`.
+    pub fn first_slot(&self, name: impl AsRef<[u8]>) -> Option<Slot> {
+        self.slots(name.as_ref()).next()
+    }
+
     /// The comma-separated items of all headers called `name`, in order (`req.hdr`): commas inside
     /// quotes do not separate, blanks around an item are dropped, a line without a comma is one item.
     pub fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + Clone {

@@ -12,6 +12,7 @@
 //! it says `Complete`, lets rules change the message, calls `write_to` towards the server, then
 //! gives what follows to a `BodyDecoder` made from `Request::framing`.
 
+mod authority;
 mod body;
 mod chars;
 mod chunk;
@@ -26,15 +27,16 @@ mod message;
 mod method;
 mod response;
 mod scan;
+mod start_line;
 mod status;
 pub mod uri;
 
-pub use body::{BodyDecoder, BodyError, BodyStep};
+pub use body::{BodyDecoder, BodyError, BodyPart, BodyStep, parse_trailers};
 pub use chars::is_token;
 pub use chunk::{CHUNK_EXTENSION_MAX, ChunkWriter, LAST_CHUNK, TRAILERS_MAX, encode_chunk};
 pub use error::{ErrorKind, ParseError};
 pub use framing::Framing;
-pub use head::{parse_request, parse_response};
+pub use head::{is_http2_preface, parse_request, parse_response};
 pub use headers::{Headers, Slot};
 pub use lists::{Cookies, ListItems, cookies, list_items, set_cookie};
 pub use message::{Noticed, Request};

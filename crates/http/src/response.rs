@@ -1,8 +1,8 @@
 //! A response head: status, reason, headers, and what they say of body and connection.
 
 use crate::framing::Framing;
-use crate::headers::Headers;
-use crate::message::Noticed;
+use crate::headers::{Headers, defuse};
+use crate::message::{Noticed, write_version};
 use crate::method::Version;
 use crate::status::reason;
 
@@ -16,6 +16,8 @@ pub struct Response {
     pub framing: Framing,
     pub noticed: Noticed,
     reason: Vec<u8>,
+    /// The protocol's name and version when it is an odd one.
+    protocol: Vec<u8>,
 }
 
 impl Response {
@@ -34,6 +36,7 @@ impl Response {
     pub fn clear(&mut self) {
         self.headers.clear();
         self.reason.clear();
+        self.protocol.clear();
         self.version = Version::default();
         self.status = 0;
         self.framing = Framing::default();
@@ -50,11 +53,17 @@ impl Response {
         self.reason.extend_from_slice(text);
     }
 
+    pub(crate) fn set_protocol(&mut self, text: &[u8]) {
+        self.protocol.clear();
+        self.protocol.extend_from_slice(text);
+    }
+
     /// Changes status and reason; without one the standard reason of the new status is taken
     /// (`http-response set-status`).
     pub fn set_status(&mut self, status: u16, text: Option<&[u8]>) {
         self.status = status;
         self.set_reason(text.unwrap_or_else(|| reason(status).as_bytes()));
+        defuse(&mut self.reason);
     }
 
     /// Whether this is an interim response that another will follow (RFC 9110 section 15.2).
@@ -68,10 +77,12 @@ impl Response {
         self.framing.is_delimited() && self.noticed.persistent(self.version)
     }
 
-    /// Appends the head in HTTP/1.1 form, empty line included.
+    /// Appends the head in HTTP/1 form, empty line included. The version is what `version` says, but
+    /// 1.1 when the body is chunked.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.reserve(self.reason.len() + self.headers.buf.len() + 32);
-        out.extend_from_slice(b"HTTP/1.1 ");
+        write_version(&self.protocol, self.version, self.framing, out);
+        out.push(b' ');
         let status = self.status.clamp(100, 999);
         out.extend_from_slice(
             &[status / 100, status / 10 % 10, status % 10].map(|d| b'0' + d as u8),

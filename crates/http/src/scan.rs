@@ -7,10 +7,12 @@ use crate::framing::Coding;
 pub struct Limits {
     /// Longest head in bytes, leading empty lines included: `tune.bufsize` minus `tune.maxrewrite`.
     pub head_max: usize,
-    /// Most header lines: `tune.http.maxhdr`.
+    /// Most lines in a head, the first included: `tune.http.maxhdr`.
     pub headers_max: usize,
-    /// `option accept-invalid-http-request` or `accept-invalid-http-response`: characters that
-    /// cannot confuse framing are let through.
+    /// `option accept-invalid-http-request` or `accept-invalid-http-response`: odd characters in
+    /// names and target, odd versions and a host that differs from the target are let through.
+    /// What can hide a header or split a message (blanks and controls in names, NUL, bare CR)
+    /// is not.
     pub accept_invalid: bool,
     /// `option h1-accept-payload-with-any-method`.
     pub payload_any_method: bool,
@@ -41,7 +43,7 @@ pub enum Parsed {
 ///
 /// ```text
 /// Before -> Method -> TargetStart -> Target -> VersionStart -> Version -> StartLineLf -> LineStart
-/// Before -> Version -> CodeStart -> Code -> Reason ---------------------> StartLineLf
+/// Before -> Version -> CodeStart -> Code -> ReasonStart -> Reason-------> StartLineLf
 /// LineStart -> Name -> ValueStart -> Value -> ValueLf -> LineStart (…) -> LastLf -> done
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +58,7 @@ pub(crate) enum Step {
     Version,
     CodeStart,
     Code,
+    ReasonStart,
     Reason,
     StartLineLf,
     LineStart,

@@ -70,23 +70,15 @@ pub fn split_host_port(authority: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Whether a target's authority and a Host header name the same place: equal letters in any case,
-/// where the scheme's default port may be left out on either side.
-pub fn same_authority(scheme: Option<&[u8]>, authority: &[u8], host: &[u8]) -> bool {
-    if authority.eq_ignore_ascii_case(host) {
-        return true;
+/// The port a scheme implies, in text.
+pub fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
+    if scheme.eq_ignore_ascii_case(b"http") {
+        Some(b"80")
+    } else if scheme.eq_ignore_ascii_case(b"https") {
+        Some(b"443")
+    } else {
+        None
     }
-    let default_port: &[u8] = match scheme {
-        Some(s) if s.eq_ignore_ascii_case(b"https") => b"443",
-        Some(s) if s.eq_ignore_ascii_case(b"http") => b"80",
-        _ => return false,
-    };
-    let normal = |text| {
-        let (name, port) = split_host_port(text);
-        (name, port.filter(|p| !p.is_empty() && *p != default_port))
-    };
-    let ((a_name, a_port), (h_name, h_port)) = (normal(authority), normal(host));
-    a_name.eq_ignore_ascii_case(h_name) && a_port == h_port
 }
 
 /// The address of an absolute target whose host is one (`url_ip`).

@@ -18,13 +18,13 @@ fn a_request_is_read_and_written_back() {
     assert_eq!(req.method, Method::Get);
     assert_eq!(req.path(), Some(&b"/x/y"[..]));
     assert_eq!(req.query(), b"q=1");
-    assert_eq!(req.authority(), Some(&b"a.example:80"[..]));
+    assert_eq!(req.authority(), Some(&b"a.example"[..]));
     assert_eq!(req.headers.get("x-sp"), Some(&b"v"[..]));
     let mut out = Vec::new();
     req.write_to(&mut out);
     assert_eq!(
         out,
-        b"GET http://a.example:80/x/y?q=1 HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\nX-Empty: \r\nX-Sp: v\r\n\r\n"
+        b"GET http://a.example/x/y?q=1 HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\nX-Empty: \r\nX-Sp: v\r\n\r\n"
     );
 }
 
