@@ -1,1 +1,9 @@
-//! The packet director: virtual servers, direct routing and VRRP on XDP
+//! The packet director: what IPVS and keepalived do, on XDP.
+//!
+//! Pure modules know the configuration language, VRRP, the schedulers and the checkers' states; they do no I/O and take
+//! time as an argument. The shell around them owns sockets, netlink and the XDP programs.
+
+pub mod config;
+pub mod host;
+pub mod maglev;
+pub mod sched;

@@ -1,0 +1,525 @@
+//! `global_defs`.
+
+use super::keyword::{Args, Keyword, no_effect, not_yet, works};
+use super::model::*;
+use std::net::IpAddr;
+
+const NO_MAIL: &str = "no mail is sent";
+const NO_SNMP: &str = "there is no SNMP agent";
+const ONE_PROCESS: &str = "there is one process";
+
+pub static GLOBALS: &[Keyword<Globals>] = &[
+    works(
+        "router_id",
+        "NAME",
+        "this machine's name in messages",
+        |g, a| g.router_id = a.text("a name"),
+    ),
+    works("vrrp_version", "2|3", "default VRRP version", |g, a| {
+        g.vrrp_version = a.number_u8(2..=3).unwrap_or(2)
+    }),
+    works(
+        "vrrp_mcast_group4",
+        "ADDRESS",
+        "group of IPv4 adverts",
+        |g, a| {
+            if let Some(IpAddr::V4(ip)) = multicast(a) {
+                g.mcast_group4 = ip;
+            }
+        },
+    ),
+    works(
+        "vrrp_mcast_group6",
+        "ADDRESS",
+        "group of IPv6 adverts",
+        |g, a| {
+            if let Some(IpAddr::V6(ip)) = multicast(a) {
+                g.mcast_group6 = ip;
+            }
+        },
+    ),
+    works(
+        "vrrp_garp_master_delay",
+        "SECONDS",
+        "second round of gratuitous ARPs",
+        |g, a| number(a, &mut g.garp.master_delay_s),
+    ),
+    works(
+        "vrrp_garp_master_repeat",
+        "COUNT",
+        "gratuitous ARPs in a round",
+        |g, a| number(a, &mut g.garp.master_repeat),
+    ),
+    works(
+        "vrrp_garp_master_refresh",
+        "SECONDS",
+        "time between rounds while master",
+        |g, a| number(a, &mut g.garp.refresh_s),
+    ),
+    works(
+        "vrrp_garp_master_refresh_repeat",
+        "COUNT",
+        "gratuitous ARPs in such a round",
+        |g, a| number(a, &mut g.garp.refresh_repeat),
+    ),
+    works(
+        "vrrp_garp_lower_prio_delay",
+        "SECONDS",
+        "delay of the round after a lower advert",
+        |g, a| number(a, &mut g.garp.lower_prio_delay_s),
+    ),
+    works(
+        "vrrp_garp_lower_prio_repeat",
+        "COUNT",
+        "gratuitous ARPs after a lower advert",
+        |g, a| number(a, &mut g.garp.lower_prio_repeat),
+    ),
+    works(
+        "vrrp_garp_interval",
+        "SECONDS",
+        "time between two gratuitous ARPs",
+        |g, a| g.garp_interval_us = a.seconds(0.0..=1000.0).unwrap_or(0),
+    ),
+    works(
+        "vrrp_gna_interval",
+        "SECONDS",
+        "time between two unsolicited advertisements",
+        |g, a| g.gna_interval_us = a.seconds(0.0..=1000.0).unwrap_or(0),
+    ),
+    works(
+        "vrrp_min_garp",
+        "[BOOL]",
+        "one gratuitous ARP only",
+        |g, a| {
+            if a.boolean() == Some(true) {
+                g.garp = Garp {
+                    master_delay_s: 0,
+                    master_repeat: 1,
+                    refresh_s: 0,
+                    refresh_repeat: 1,
+                    lower_prio_delay_s: 0,
+                    lower_prio_repeat: 1,
+                };
+            }
+        },
+    ),
+    not_yet(
+        "vrrp_garp_extra_if",
+        "[all] SECONDS",
+        "adverts keep only the instance's own interface fresh",
+    ),
+    works(
+        "vrrp_lower_prio_no_advert",
+        "[BOOL]",
+        "do not answer a lower advert",
+        |g, a| g.lower_prio_no_advert = a.boolean().unwrap_or(true),
+    ),
+    works(
+        "vrrp_higher_prio_send_advert",
+        "[BOOL]",
+        "send one more advert before giving way",
+        |g, a| g.higher_prio_send_advert = a.boolean().unwrap_or(true),
+    ),
+    works(
+        "vrrp_down_timer_adverts",
+        "1-100",
+        "adverts missed before the master is down",
+        |g, a| g.down_timer_adverts = a.number_u32(1..=100).unwrap_or(3),
+    ),
+    works(
+        "vrrp_check_unicast_src",
+        "",
+        "hear adverts of known peers only",
+        |g, _| g.check_unicast_src = true,
+    ),
+    works(
+        "vrrp_skip_check_adv_addr",
+        "",
+        "do not compare the addresses of every advert",
+        |g, _| g.skip_check_adv_addr = true,
+    ),
+    works(
+        "vrrp_startup_delay",
+        "SECONDS",
+        "wait before VRRP starts",
+        |g, a| g.startup_delay_us = a.seconds(0.001..=1000.0).unwrap_or(0),
+    ),
+    works(
+        "vrrp_notify_priority_changes",
+        "BOOL",
+        "priority changes go to the fifo",
+        |g, a| g.notify_priority_changes = a.boolean().unwrap_or(true),
+    ),
+    not_yet("vrrp_strict", "", "no firewall rules are made"),
+    works("script_user", "USER [GROUP]", "who runs scripts", |g, a| {
+        let Some(user) = a.text("a user") else { return };
+        g.script_user = Some(ScriptUser {
+            user,
+            group: a.optional().map(|w| w.text.clone()),
+        });
+    }),
+    works(
+        "enable_script_security",
+        "",
+        "refuse scripts that others may write to",
+        |g, _| g.script_security = true,
+    ),
+    works(
+        "notify_fifo",
+        "PATH [USER [GROUP]]",
+        "pipe that all changes are written to",
+        |g, a| fifo(a, &mut g.notify_fifo),
+    ),
+    works(
+        "vrrp_notify_fifo",
+        "PATH [USER [GROUP]]",
+        "pipe that VRRP changes are written to",
+        |g, a| fifo(a, &mut g.vrrp_notify_fifo),
+    ),
+    works(
+        "lvs_notify_fifo",
+        "PATH [USER [GROUP]]",
+        "pipe that server changes are written to",
+        |g, a| fifo(a, &mut g.lvs_notify_fifo),
+    ),
+    not_yet(
+        "notify_fifo_script",
+        "PROGRAM",
+        "start the fifo's reader yourself",
+    ),
+    not_yet(
+        "vrrp_notify_fifo_script",
+        "PROGRAM",
+        "start the fifo's reader yourself",
+    ),
+    not_yet(
+        "lvs_notify_fifo_script",
+        "PROGRAM",
+        "start the fifo's reader yourself",
+    ),
+    no_effect(
+        "fifo_write_vrrp_states_on_reload",
+        "",
+        "states are written when they change",
+    ),
+    works(
+        "dynamic_interfaces",
+        "[allow_if_changes]",
+        "interfaces may come later",
+        |g, a| {
+            g.dynamic_interfaces = true;
+            a.skip();
+        },
+    ),
+    works(
+        "default_interface",
+        "INTERFACE",
+        "where static addresses go",
+        |g, a| {
+            if let Some(name) = a.interface() {
+                g.default_interface = name;
+            }
+        },
+    ),
+    works(
+        "rs_init_notifies",
+        "[BOOL]",
+        "run notify scripts for the first state",
+        |g, a| g.rs_init_notifies = a.boolean().unwrap_or(true),
+    ),
+    works(
+        "checker_log_all_failures",
+        "[BOOL]",
+        "log every failed check",
+        |g, a| g.log_all_failures = a.boolean().unwrap_or(true),
+    ),
+    works(
+        "lvs_timeouts",
+        "[tcp S] [tcpfin S] [udp S]",
+        "how long flows live",
+        |g, a| {
+            while let Some(word) = a.optional() {
+                let value = match word.text.as_str() {
+                    "tcp" => &mut g.timeout_tcp_s,
+                    "tcpfin" => &mut g.timeout_tcp_fin_s,
+                    "udp" => &mut g.timeout_udp_s,
+                    _ => {
+                        a.error_at(word, format!("'{}' is none of tcp, tcpfin, udp", word.text));
+                        continue;
+                    }
+                };
+                if let Some(n) = a.number_u32(0..=2_147_483) {
+                    *value = n;
+                }
+            }
+        },
+    ),
+    no_effect("lvs_flush", "", "tables always start empty"),
+    no_effect(
+        "lvs_flush_on_stop",
+        "[VS]",
+        "tables always end with the process",
+    ),
+    not_yet(
+        "lvs_sync_daemon",
+        "INTERFACE ...",
+        "the IPVS synchronization protocol is not spoken; see --sync",
+    ),
+    works(
+        "vrrp_rt_priority",
+        "1-99",
+        "real-time priority of the VRRP thread",
+        |g, a| g.vrrp_rt_priority = a.number_u8(1..=99),
+    ),
+    no_effect(
+        "vrrp_priority",
+        "-20..19",
+        "the VRRP thread asks for real-time priority",
+    ),
+    no_effect("checker_priority", "-20..19", ONE_PROCESS),
+    no_effect("bfd_priority", "-20..19", ONE_PROCESS),
+    no_effect("checker_rt_priority", "1-99", ONE_PROCESS),
+    no_effect("bfd_rt_priority", "1-99", ONE_PROCESS),
+    no_effect(
+        "vrrp_rlimit_rttime",
+        "N",
+        "the VRRP thread has no such limit",
+    ),
+    no_effect("checker_rlimit_rttime", "N", ONE_PROCESS),
+    no_effect("bfd_rlimit_rttime", "N", ONE_PROCESS),
+    no_effect(
+        "vrrp_rlimit_rtime",
+        "N",
+        "the VRRP thread has no such limit",
+    ),
+    no_effect(
+        "max_auto_priority",
+        "N",
+        "the VRRP thread asks for real-time priority from the start",
+    ),
+    no_effect(
+        "min_auto_priority_delay",
+        "N",
+        "the VRRP thread asks for real-time priority from the start",
+    ),
+    no_effect("vrrp_no_swap", "", "nothing is locked into memory"),
+    no_effect("checker_no_swap", "", "nothing is locked into memory"),
+    no_effect("bfd_no_swap", "", "nothing is locked into memory"),
+    no_effect(
+        "vrrp_cpu_affinity",
+        "N ...",
+        "threads run where the kernel puts them",
+    ),
+    no_effect(
+        "checker_cpu_affinity",
+        "N ...",
+        "threads run where the kernel puts them",
+    ),
+    no_effect(
+        "bfd_cpu_affinity",
+        "N ...",
+        "threads run where the kernel puts them",
+    ),
+    no_effect("process_names", "", ONE_PROCESS),
+    no_effect("process_name", "NAME", ONE_PROCESS),
+    no_effect("vrrp_process_name", "NAME", ONE_PROCESS),
+    no_effect("checker_process_name", "NAME", ONE_PROCESS),
+    no_effect("bfd_process_name", "NAME", ONE_PROCESS),
+    no_effect("notification_email", "{ ADDRESS ... }", NO_MAIL),
+    no_effect("notification_email_from", "ADDRESS", NO_MAIL),
+    no_effect("smtp_server", "ADDRESS [PORT]", NO_MAIL),
+    no_effect("smtp_helo_name", "NAME", NO_MAIL),
+    no_effect("smtp_connect_timeout", "SECONDS", NO_MAIL),
+    no_effect("no_email_faults", "", NO_MAIL),
+    no_effect("no_checker_emails", "[BOOL]", NO_MAIL),
+    not_yet("smtp_alert", "[BOOL]", NO_MAIL),
+    not_yet("smtp_alert_vrrp", "[BOOL]", NO_MAIL),
+    not_yet("smtp_alert_checker", "[BOOL]", NO_MAIL),
+    not_yet(
+        "startup_script",
+        "PROGRAM",
+        "run it from the service's unit",
+    ),
+    not_yet(
+        "shutdown_script",
+        "PROGRAM",
+        "run it from the service's unit",
+    ),
+    not_yet(
+        "startup_script_timeout",
+        "SECONDS",
+        "run it from the service's unit",
+    ),
+    not_yet(
+        "shutdown_script_timeout",
+        "SECONDS",
+        "run it from the service's unit",
+    ),
+    no_effect("enable_snmp_vrrp", "", NO_SNMP),
+    no_effect("enable_snmp_checker", "", NO_SNMP),
+    no_effect("enable_snmp_rfc", "", NO_SNMP),
+    no_effect("enable_snmp_rfcv2", "", NO_SNMP),
+    no_effect("enable_snmp_rfcv3", "", NO_SNMP),
+    no_effect("enable_traps", "", NO_SNMP),
+    no_effect("snmp_socket", "NAME", NO_SNMP),
+    no_effect(
+        "enable_dbus",
+        "",
+        "there is no D-Bus service; use sluice-l4 show",
+    ),
+    no_effect("dbus_service_name", "NAME", "there is no D-Bus service"),
+    not_yet("nftables", "[TABLE]", "no firewall rules are made"),
+    not_yet("nftables_priority", "N", "no firewall rules are made"),
+    not_yet("nftables_counters", "", "no firewall rules are made"),
+    not_yet("nftables_ifindex", "", "no firewall rules are made"),
+    no_effect(
+        "nftables_ipvs",
+        "[TABLE]",
+        "groups need no firewall marks here",
+    ),
+    no_effect(
+        "nftables_ipvs_priority",
+        "N",
+        "groups need no firewall marks here",
+    ),
+    no_effect(
+        "nftables_ipvs_start_fwmark",
+        "N",
+        "groups need no firewall marks here",
+    ),
+    not_yet("vrrp_iptables", "[IN [OUT]]", "no firewall rules are made"),
+    not_yet("vrrp_ipsets", "[NAME ...]", "no firewall rules are made"),
+    no_effect("disable_local_igmp", "", "IGMP is the kernel's"),
+    no_effect(
+        "vrrp_netlink_cmd_rcv_bufs",
+        "BYTES",
+        "netlink buffers have the system's size",
+    ),
+    no_effect(
+        "vrrp_netlink_cmd_rcv_bufs_force",
+        "BOOL",
+        "netlink buffers have the system's size",
+    ),
+    no_effect(
+        "vrrp_netlink_monitor_rcv_bufs",
+        "BYTES",
+        "netlink buffers have the system's size",
+    ),
+    no_effect(
+        "vrrp_netlink_monitor_rcv_bufs_force",
+        "BOOL",
+        "netlink buffers have the system's size",
+    ),
+    no_effect(
+        "lvs_netlink_cmd_rcv_bufs",
+        "BYTES",
+        "there is no IPVS netlink",
+    ),
+    no_effect(
+        "lvs_netlink_cmd_rcv_bufs_force",
+        "BOOL",
+        "there is no IPVS netlink",
+    ),
+    no_effect(
+        "lvs_netlink_monitor_rcv_bufs",
+        "BYTES",
+        "netlink buffers have the system's size",
+    ),
+    no_effect(
+        "lvs_netlink_monitor_rcv_bufs_force",
+        "BOOL",
+        "netlink buffers have the system's size",
+    ),
+    no_effect(
+        "process_monitor_rcv_bufs",
+        "BYTES",
+        "processes are looked for in /proc",
+    ),
+    no_effect(
+        "process_monitor_rcv_bufs_force",
+        "BOOL",
+        "processes are looked for in /proc",
+    ),
+    no_effect(
+        "vrrp_rx_bufs_policy",
+        "POLICY",
+        "receive buffers have the system's size",
+    ),
+    no_effect(
+        "vrrp_rx_bufs_multiplier",
+        "N",
+        "receive buffers have the system's size",
+    ),
+    no_effect(
+        "umask",
+        "BITS",
+        "the only files made are the control socket and fifos",
+    ),
+    no_effect(
+        "log_unknown_vrids",
+        "",
+        "unknown virtual router ids are counted",
+    ),
+    not_yet("vmac_prefix", "TEXT", "macvlans are called vrrp.VRID"),
+    not_yet("vmac_addr_prefix", "TEXT", "macvlans are called vrrp.VRID"),
+    no_effect("random_seed", "N", "only the first check's delay is random"),
+    no_effect(
+        "reload_check_config",
+        "[FILE]",
+        "a reload always checks first",
+    ),
+    no_effect(
+        "include_check",
+        "OPTIONS",
+        "includes are checked by their own keyword",
+    ),
+    not_yet("reload_time_file", "PATH", "reload from a timer unit"),
+    no_effect("reload_repeat", "", "reload from a timer unit"),
+    not_yet("reload_file", "[PATH]", "reload by signal or command"),
+    no_effect(
+        "data_use_instance",
+        "[BOOL]",
+        "state is shown by sluice-l4 show",
+    ),
+    no_effect(
+        "tmp_config_directory",
+        "PATH",
+        "the file is read once, by one process",
+    ),
+    no_effect(
+        "config_save_dir",
+        "PATH",
+        "the file is read once, by one process",
+    ),
+];
+
+fn number(a: &mut Args<'_, '_>, into: &mut u32) {
+    if let Some(n) = a.number_u32(0..=4_294_967) {
+        *into = n;
+    }
+}
+
+fn fifo(a: &mut Args<'_, '_>, into: &mut Option<String>) {
+    *into = a.text("a path");
+    if a.peek().is_some() {
+        let word = a.peek();
+        a.cx.report(
+            super::diagnostic::Severity::Unsupported,
+            word.map(|w| w.place()),
+            "a fifo's owner is not set yet",
+        );
+        a.skip();
+    }
+}
+
+fn multicast(a: &mut Args<'_, '_>) -> Option<IpAddr> {
+    let word = a.peek();
+    let ip = a.address()?;
+    if !ip.is_multicast() {
+        if let Some(word) = word {
+            a.error_at(word, format!("{ip} is not a multicast address"));
+        }
+        return None;
+    }
+    Some(ip)
+}

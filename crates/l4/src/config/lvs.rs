@@ -1,0 +1,668 @@
+//! `virtual_server`, `virtual_server_group` and `real_server`.
+
+use super::checker;
+use super::diagnostic::Severity;
+use super::keyword::{Args, Context, Keyword, block, no_effect, not_yet, works};
+use super::model::*;
+use super::tree::Node;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+const WEIGHT_MAX: u32 = 2_147_483_647;
+/// keepalived's TIMER_MAX in seconds, where a checker's delay is meant.
+pub const DELAY_MAX_S: f64 = 4_294_967.0;
+const TIMEOUT_MAX_S: f64 = 4294.0;
+pub const MICROSECOND: f64 = 0.000_001;
+
+pub static VIRTUAL_SERVER: &[Keyword<VirtualServer>] = &[
+    works("lb_algo", "SCHEDULER", "scheduler", scheduler),
+    works("lvs_sched", "SCHEDULER", "scheduler", scheduler),
+    works("lb_kind", "NAT|DR|TUN", "forwarding method", |v, a| {
+        v.forwarding = forwarding(a)
+    }),
+    works("lvs_method", "NAT|DR|TUN", "forwarding method", |v, a| {
+        v.forwarding = forwarding(a)
+    }),
+    works("protocol", "TCP|UDP|SCTP", "transport protocol", |v, a| {
+        let Some(word) = a.word("a protocol") else {
+            return;
+        };
+        v.protocol = match word.text.to_ascii_uppercase().as_str() {
+            "TCP" => Some(Protocol::Tcp),
+            "UDP" => Some(Protocol::Udp),
+            "SCTP" => Some(Protocol::Sctp),
+            _ => {
+                a.error_at(
+                    word,
+                    format!("protocol '{}' is none of TCP, UDP, SCTP", word.text),
+                );
+                None
+            }
+        };
+    }),
+    works("delay_loop", "SECONDS", "time between checks", |v, a| {
+        v.timing.delay_loop_us = a.seconds(MICROSECOND..=DELAY_MAX_S);
+    }),
+    works(
+        "connect_timeout",
+        "SECONDS",
+        "time a check may take to connect",
+        |v, a| {
+            v.timing.connect_timeout_us = a.seconds(MICROSECOND..=TIMEOUT_MAX_S);
+        },
+    ),
+    works(
+        "retry",
+        "COUNT",
+        "checks made again before a server is down",
+        |v, a| {
+            v.timing.retry = a.number_u32(0..=u32::MAX);
+        },
+    ),
+    works(
+        "delay_before_retry",
+        "SECONDS",
+        "time before a failed check is made again",
+        |v, a| {
+            v.timing.delay_before_retry_us = a.seconds(0.0..=DELAY_MAX_S);
+        },
+    ),
+    works(
+        "warmup",
+        "SECONDS",
+        "most random delay before the first check",
+        |v, a| {
+            v.timing.warmup_us = a.seconds(0.0..=DELAY_MAX_S);
+        },
+    ),
+    works(
+        "persistence_timeout",
+        "[SECONDS]",
+        "how long a client stays with its server",
+        |v, a| {
+            v.persistence_timeout_s = match a.peek() {
+                Some(_) => a.number_u32(1..=2_147_483),
+                None => Some(360),
+            };
+        },
+    ),
+    works(
+        "persistence_granularity",
+        "NETMASK|PREFIX",
+        "which clients stay together",
+        granularity,
+    ),
+    not_yet(
+        "persistence_engine",
+        "NAME",
+        "the SIP persistence engine is not written",
+    ),
+    works(
+        "weight",
+        "WEIGHT",
+        "default weight of the real servers",
+        |v, a| {
+            v.weight = a.number_u32(1..=WEIGHT_MAX).unwrap_or(1);
+        },
+    ),
+    works("alpha", "[BOOL]", "servers start down", |v, a| {
+        v.alpha = a.boolean().unwrap_or(true)
+    }),
+    works("omega", "[BOOL]", "down notifications at exit", |v, a| {
+        v.omega = a.boolean().unwrap_or(true)
+    }),
+    works("quorum", "WEIGHT", "weight needed to serve", |v, a| {
+        v.quorum = a.number_u32(1..=WEIGHT_MAX).unwrap_or(1);
+    }),
+    works(
+        "hysteresis",
+        "WEIGHT",
+        "tolerance around the quorum",
+        |v, a| {
+            v.hysteresis = a.number_u32(0..=WEIGHT_MAX).unwrap_or(0);
+        },
+    ),
+    works(
+        "quorum_up",
+        "PROGRAM [USER [GROUP]]",
+        "run when the quorum is gained",
+        |v, a| v.quorum_up = a.script(),
+    ),
+    works(
+        "quorum_down",
+        "PROGRAM [USER [GROUP]]",
+        "run when the quorum is lost",
+        |v, a| v.quorum_down = a.script(),
+    ),
+    works(
+        "sorry_server",
+        "ADDRESS [PORT]",
+        "server used when the quorum is lost",
+        |v, a| {
+            let Some(ip) = a.address() else { return };
+            let port = match a.peek() {
+                Some(_) => a.port().unwrap_or(0),
+                None => 0,
+            };
+            v.sorry_server = Some((ip, port));
+        },
+    ),
+    works(
+        "sorry_server_inhibit",
+        "",
+        "keep the sorry server in the table with weight 0",
+        |v, a| {
+            if v.sorry_server.is_none() {
+                let word = a.keyword();
+                a.error_at(word, "sorry_server_inhibit needs a sorry_server before it");
+            }
+            v.sorry_inhibit = true;
+        },
+    ),
+    works(
+        "sorry_server_lvs_method",
+        "NAT|DR|TUN",
+        "the sorry server's forwarding method",
+        |v, a| v.sorry_forwarding = forwarding(a),
+    ),
+    works(
+        "inhibit_on_failure",
+        "[BOOL]",
+        "weight 0 instead of removal",
+        |v, a| v.inhibit_on_failure = a.boolean().unwrap_or(true),
+    ),
+    works(
+        "ha_suspend",
+        "",
+        "no checks while the address is not here",
+        |v, _| v.ha_suspend = true,
+    ),
+    works(
+        "virtualhost",
+        "NAME",
+        "host name for HTTP checks",
+        |v, a| v.virtualhost = a.text("a host name"),
+    ),
+    works(
+        "sh-port",
+        "",
+        "the port takes part in the source hash",
+        |v, _| v.hash_port = true,
+    ),
+    works(
+        "mh-port",
+        "",
+        "the port takes part in the Maglev hash",
+        |v, _| v.hash_port = true,
+    ),
+    works(
+        "sh-fallback",
+        "",
+        "a server that is down is passed over",
+        |v, _| v.hash_fallback = true,
+    ),
+    works(
+        "mh-fallback",
+        "",
+        "a server that is down is passed over",
+        |v, _| v.hash_fallback = true,
+    ),
+    works("flag-1", "", "sh-fallback or mh-fallback", |v, _| {
+        v.hash_fallback = true
+    }),
+    works("flag-2", "", "sh-port or mh-port", |v, _| {
+        v.hash_port = true
+    }),
+    no_effect("flag-3", "", "no scheduler has a third flag"),
+    works(
+        "ops",
+        "",
+        "every UDP packet is scheduled by itself",
+        |v, _| v.one_packet = true,
+    ),
+    no_effect("ip_family", "inet|inet6", "only a fwmark service needs it"),
+    no_effect("snmp_name", "NAME", "there is no SNMP agent"),
+    not_yet(
+        "smtp_alert",
+        "[BOOL]",
+        "no mail is sent; use quorum_up and quorum_down",
+    ),
+    works(
+        "real_server",
+        "ADDRESS [PORT] { ... }",
+        "a server",
+        real_server,
+    ),
+];
+
+fn scheduler(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
+    let Some(word) = a.word("a scheduler") else {
+        return;
+    };
+    v.scheduler = Scheduler::from_name(&word.text);
+    if word.text == "twos" {
+        a.cx.report(
+            Severity::Unsupported,
+            Some(word.place()),
+            "scheduler twos is not supported yet",
+        );
+    } else if v.scheduler.is_none() {
+        let known: Vec<&str> = Scheduler::ALL.iter().map(|(n, _)| *n).collect();
+        a.error_at(
+            word,
+            format!("scheduler '{}' is none of {}", word.text, known.join(", ")),
+        );
+    }
+}
+
+fn forwarding(a: &mut Args<'_, '_>) -> Option<Forwarding> {
+    let word = a.word("NAT, DR or TUN")?;
+    match word.text.as_str() {
+        "NAT" => Some(Forwarding::Nat),
+        "DR" => Some(Forwarding::DirectRouting),
+        "TUN" => {
+            tunnel_options(a);
+            Some(Forwarding::Tunnel)
+        }
+        _ => {
+            a.error_at(
+                word,
+                format!("forwarding method '{}' is none of NAT, DR, TUN", word.text),
+            );
+            None
+        }
+    }
+}
+
+/// `TUN [type {ipip|gue port N|gre} [nocsum|csum|remcsum]]`: only ipip runs.
+fn tunnel_options(a: &mut Args<'_, '_>) {
+    if a.peek().is_none_or(|w| w.text != "type") {
+        return;
+    }
+    a.optional();
+    let Some(kind) = a.word("a tunnel type") else {
+        return;
+    };
+    match kind.text.as_str() {
+        "ipip" => {}
+        "gue" | "gre" => {
+            a.cx.report(
+                Severity::Unsupported,
+                Some(kind.place()),
+                format!("tunnel type {} is not supported yet, only ipip", kind.text),
+            );
+            a.skip();
+        }
+        _ => a.error_at(
+            kind,
+            format!("tunnel type '{}' is none of ipip, gue, gre", kind.text),
+        ),
+    }
+}
+
+fn granularity(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
+    let Some(word) = a.word("a netmask") else {
+        return;
+    };
+    let v6 = matches!(v.key, VirtualKey::Address(IpAddr::V6(_), _));
+    let prefix = match word.text.parse::<Ipv4Addr>() {
+        Ok(mask) if !v6 => {
+            let bits = u32::from(mask);
+            if bits.leading_ones() + bits.trailing_zeros() < 32 {
+                a.cx.report(
+                    Severity::Unsupported,
+                    Some(word.place()),
+                    "a netmask with holes is not supported",
+                );
+            }
+            Some(bits.leading_ones() as u8)
+        }
+        _ => word
+            .text
+            .parse::<u8>()
+            .ok()
+            .filter(|p| (1..=if v6 { 128 } else { 32 }).contains(p)),
+    };
+    match prefix {
+        Some(p) => v.persistence_prefix = Some(p),
+        None => a.error_at(
+            word,
+            format!("'{}' is not a netmask that begins with ones", word.text),
+        ),
+    }
+}
+
+fn real_server(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
+    let word = a.peek();
+    let Some(address) = a.address() else {
+        return a.skip();
+    };
+    let port = match a.peek() {
+        Some(_) => match a.port() {
+            Some(p) => p,
+            None => return,
+        },
+        None => 0,
+    };
+    let mut rs = RealServer {
+        address,
+        port,
+        weight: None,
+        forwarding: None,
+        notify_up: None,
+        notify_down: None,
+        conns_max: 0,
+        conns_min: 0,
+        inhibit_on_failure: None,
+        alpha: None,
+        timing: Timing::default(),
+        virtualhost: None,
+        checkers: Vec::new(),
+    };
+    block(a.block(), REAL_SERVER, &mut rs, a.cx, "real_server");
+    if let (VirtualKey::Address(vip, _), Some(word)) = (&v.key, word)
+        && vip.is_ipv4() != address.is_ipv4()
+        && rs.forwarding.or(v.forwarding) != Some(Forwarding::Tunnel)
+    {
+        a.error_at(
+            word,
+            format!("{address} and its virtual server {vip} are of different address families"),
+        );
+        return;
+    }
+    if v.real_servers
+        .iter()
+        .any(|r| r.address == address && r.port == port)
+    {
+        if let Some(word) = word {
+            a.error_at(word, format!("real server {address} {port} is here twice"));
+        }
+        return;
+    }
+    v.real_servers.push(rs);
+}
+
+pub static REAL_SERVER: &[Keyword<RealServer>] = &[
+    works(
+        "weight",
+        "WEIGHT",
+        "relative share of connections; 0 drains",
+        |r, a| r.weight = a.number_u32(0..=WEIGHT_MAX),
+    ),
+    works("lb_kind", "NAT|DR|TUN", "forwarding method", |r, a| {
+        r.forwarding = forwarding(a)
+    }),
+    works("lvs_method", "NAT|DR|TUN", "forwarding method", |r, a| {
+        r.forwarding = forwarding(a)
+    }),
+    works(
+        "notify_up",
+        "PROGRAM [USER [GROUP]]",
+        "run when the server comes up",
+        |r, a| r.notify_up = a.script(),
+    ),
+    works(
+        "notify_down",
+        "PROGRAM [USER [GROUP]]",
+        "run when the server goes down",
+        |r, a| r.notify_down = a.script(),
+    ),
+    works(
+        "uthreshold",
+        "COUNT",
+        "connections above which it gets no more",
+        |r, a| r.conns_max = a.number_u32(0..=u32::MAX).unwrap_or(0),
+    ),
+    works(
+        "lthreshold",
+        "COUNT",
+        "connections below which it gets some again",
+        |r, a| r.conns_min = a.number_u32(0..=u32::MAX).unwrap_or(0),
+    ),
+    works(
+        "inhibit_on_failure",
+        "[BOOL]",
+        "weight 0 instead of removal",
+        |r, a| r.inhibit_on_failure = a.boolean(),
+    ),
+    works("alpha", "[BOOL]", "starts down", |r, a| {
+        r.alpha = a.boolean()
+    }),
+    works(
+        "connect_timeout",
+        "SECONDS",
+        "time a check may take to connect",
+        |r, a| r.timing.connect_timeout_us = a.seconds(MICROSECOND..=TIMEOUT_MAX_S),
+    ),
+    works(
+        "retry",
+        "COUNT",
+        "checks made again before the server is down",
+        |r, a| r.timing.retry = a.number_u32(0..=u32::MAX),
+    ),
+    works(
+        "delay_before_retry",
+        "SECONDS",
+        "time before a failed check is made again",
+        |r, a| r.timing.delay_before_retry_us = a.seconds(0.0..=DELAY_MAX_S),
+    ),
+    works(
+        "warmup",
+        "SECONDS",
+        "most random delay before the first check",
+        |r, a| r.timing.warmup_us = a.seconds(0.0..=DELAY_MAX_S),
+    ),
+    works("delay_loop", "SECONDS", "time between checks", |r, a| {
+        r.timing.delay_loop_us = a.seconds(MICROSECOND..=DELAY_MAX_S)
+    }),
+    works(
+        "virtualhost",
+        "NAME",
+        "host name for HTTP checks",
+        |r, a| r.virtualhost = a.text("a host name"),
+    ),
+    no_effect("snmp_name", "NAME", "there is no SNMP agent"),
+    not_yet(
+        "smtp_alert",
+        "[BOOL]",
+        "no mail is sent; use notify_up and notify_down",
+    ),
+    works("TCP_CHECK", "{ ... }", "connects", checker::tcp),
+    works(
+        "HTTP_GET",
+        "{ url { ... } ... }",
+        "asks for pages",
+        checker::http,
+    ),
+    not_yet_checker(
+        "SSL_GET",
+        "asks for pages over TLS; TLS is not built in yet",
+        checker::ssl,
+    ),
+    works(
+        "SMTP_CHECK",
+        "{ ... }",
+        "greets a mail server",
+        checker::smtp,
+    ),
+    works("DNS_CHECK", "{ ... }", "asks a name server", checker::dns),
+    works("UDP_CHECK", "{ ... }", "sends a datagram", checker::udp),
+    works(
+        "PING_CHECK",
+        "{ ... }",
+        "sends an echo request",
+        checker::ping,
+    ),
+    works("MISC_CHECK", "{ ... }", "runs a program", checker::misc),
+    works("FILE_CHECK", "{ ... }", "watches a file", checker::file),
+    not_yet_checker(
+        "BFD_CHECK",
+        "follows a BFD session; BFD is not written",
+        checker::bfd,
+    ),
+];
+
+/// A checker whose block is read (so that mistakes in it are found) and that cannot run.
+const fn not_yet_checker(
+    name: &'static str,
+    why: &'static str,
+    apply: fn(&mut RealServer, &mut Args<'_, '_>),
+) -> Keyword<RealServer> {
+    let mut k = works(name, "{ ... }", why, apply);
+    k.status = super::keyword::Status::NotYet(why);
+    k
+}
+
+/// `virtual_server KEY { ... }`.
+pub fn virtual_server(cx: &mut Context<'_>, a_node: &Node) {
+    let mut a = Args {
+        node: a_node,
+        at: 1,
+        cx,
+    };
+    let Some(first) = a.word("an address, 'fwmark N' or 'group NAME'") else {
+        return;
+    };
+    let key = match first.text.as_str() {
+        "group" => match a.text("a group's name") {
+            Some(name) => VirtualKey::Group(name),
+            None => return,
+        },
+        "fwmark" => match a.number_u32(0..=u32::MAX) {
+            Some(mark) => VirtualKey::Fwmark(mark),
+            None => return,
+        },
+        address => {
+            let Ok(ip) = address.parse() else {
+                a.error_at(first, format!("'{address}' is not an IP address"));
+                return;
+            };
+            let port = match a.peek() {
+                Some(_) => match a.port() {
+                    Some(p) => p,
+                    None => return,
+                },
+                None => 0,
+            };
+            VirtualKey::Address(ip, port)
+        }
+    };
+    if matches!(key, VirtualKey::Fwmark(_)) {
+        a.cx.report(
+            Severity::Unsupported,
+            Some(first.place()),
+            "fwmark is not supported yet: marks are set after XDP has run; name the addresses in a virtual_server_group",
+        );
+    }
+    let mut vs = VirtualServer::new(key);
+    block(a.block(), VIRTUAL_SERVER, &mut vs, a.cx, "virtual_server");
+    super::resolve::virtual_server(&mut vs, a_node, a.cx);
+    a.cx.config.virtual_servers.push(vs);
+}
+
+/// `virtual_server_group NAME { ... }`: a list, one entry a line.
+pub fn group(cx: &mut Context<'_>, node: &Node) {
+    let mut a = Args { node, at: 1, cx };
+    let Some(name) = a.text("a name") else { return };
+    let mut group = VirtualServerGroup {
+        name,
+        entries: Vec::new(),
+    };
+    for entry in a.block() {
+        let mut e = Args {
+            node: entry,
+            at: 0,
+            cx: a.cx,
+        };
+        let Some(word) = e.optional() else { continue };
+        if word.text == "fwmark" {
+            if let Some(mark) = e.number_u32(0..=u32::MAX) {
+                group.entries.push(GroupEntry::Fwmark(mark));
+                e.cx.report(
+                    Severity::Unsupported,
+                    Some(word.place()),
+                    "fwmark is not supported yet: name the addresses",
+                );
+            }
+            continue;
+        }
+        let (first, last) = match address_range(&word.text) {
+            Ok(range) => range,
+            Err(why) => {
+                e.error_at(word, why);
+                continue;
+            }
+        };
+        let port = match e.peek() {
+            Some(_) => e.number_u32(0..=65535).unwrap_or(0) as u16,
+            None => 0,
+        };
+        group.entries.push(GroupEntry::Range(first, last, port));
+    }
+    a.cx.config.groups.push(group);
+}
+
+/// `A`, `A-LAST` (last octet or group, or a whole address) or `A/PREFIX`.
+pub fn address_range(text: &str) -> Result<(IpAddr, IpAddr), String> {
+    let bad = || format!("'{text}' is not an address, a range or a network");
+    if let Some((base, prefix)) = text.split_once('/') {
+        let ip: IpAddr = base.parse().map_err(|_| bad())?;
+        let width = if ip.is_ipv4() { 32 } else { 128 };
+        let prefix: u32 = prefix
+            .parse()
+            .ok()
+            .filter(|p| *p <= width)
+            .ok_or_else(bad)?;
+        if width - prefix > 16 {
+            return Err(format!("'{text}' is more than 65536 addresses"));
+        }
+        return Ok(match ip {
+            IpAddr::V4(v4) => {
+                let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+                let low = u32::from(v4) & mask;
+                (
+                    Ipv4Addr::from(low).into(),
+                    Ipv4Addr::from(low | !mask).into(),
+                )
+            }
+            IpAddr::V6(v6) => {
+                let mask = u128::MAX.checked_shl(128 - prefix).unwrap_or(0);
+                let low = u128::from(v6) & mask;
+                (
+                    Ipv6Addr::from(low).into(),
+                    Ipv6Addr::from(low | !mask).into(),
+                )
+            }
+        });
+    }
+    let Some((first, last)) = text.split_once('-') else {
+        let ip = text.parse().map_err(|_| bad())?;
+        return Ok((ip, ip));
+    };
+    let first: IpAddr = first.parse().map_err(|_| bad())?;
+    let last: IpAddr = match (first, last.parse::<IpAddr>()) {
+        (_, Ok(ip)) => ip,
+        (IpAddr::V4(v4), Err(_)) => {
+            let octet: u8 = last.parse().map_err(|_| bad())?;
+            let [a, b, c, _] = v4.octets();
+            Ipv4Addr::new(a, b, c, octet).into()
+        }
+        (IpAddr::V6(v6), Err(_)) => {
+            let group = u16::from_str_radix(last, 16).map_err(|_| bad())?;
+            let mut segments = v6.segments();
+            segments[7] = group;
+            Ipv6Addr::from(segments).into()
+        }
+    };
+    let size = match (first, last) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => {
+            u128::from(u32::from(b)).checked_sub(u128::from(u32::from(a)))
+        }
+        (IpAddr::V6(a), IpAddr::V6(b)) => u128::from(b).checked_sub(u128::from(a)),
+        _ => None,
+    };
+    match size {
+        Some(n) if n < 65536 => Ok((first, last)),
+        Some(_) => Err(format!("'{text}' is more than 65536 addresses")),
+        None => Err(format!("'{text}' ends before it begins")),
+    }
+}

@@ -1,0 +1,427 @@
+//! What can be said only when a block, or the whole file, is known: defaults, contradictions, references.
+//!
+//! Where keepalived logs and mends, the finding is `Dubious`: `check` rejects as `keepalived -t` does, `run` mends too.
+
+use super::diagnostic::Severity;
+use super::keyword::Context;
+use super::model::*;
+use super::tree::Node;
+use std::collections::{HashMap, HashSet};
+
+pub fn virtual_server(vs: &mut VirtualServer, node: &Node, cx: &mut Context<'_>) {
+    let place = node.place();
+    let mut say = |severity, message: String| cx.report(severity, place.clone(), message);
+    let fwmark = matches!(vs.key, VirtualKey::Fwmark(_));
+    if vs.real_servers.is_empty() {
+        return say(
+            Severity::Error,
+            "this virtual server has no real servers".into(),
+        );
+    }
+    match vs.protocol {
+        None if !fwmark => {
+            say(
+                Severity::Dubious,
+                "no protocol is set: UDP is assumed, as keepalived does".into(),
+            );
+            vs.protocol = Some(Protocol::Udp);
+        }
+        Some(_) if fwmark => say(Severity::Dubious, "a fwmark takes no protocol".into()),
+        _ => {}
+    }
+    if vs.scheduler.is_none() {
+        say(
+            Severity::Dubious,
+            "no lb_algo is set: wlc is assumed".into(),
+        );
+        vs.scheduler = Some(Scheduler::WeightedLeastConnection);
+    }
+    if vs.forwarding.is_none() && vs.real_servers.iter().any(|r| r.forwarding.is_none()) {
+        say(
+            Severity::Dubious,
+            "no lb_kind is set: NAT is assumed".into(),
+        );
+    }
+    vs.forwarding = vs.forwarding.or(Some(Forwarding::Nat));
+    if let VirtualKey::Address(_, 0) = vs.key
+        && vs.persistence_timeout_s.is_none()
+    {
+        say(Severity::Dubious, "a virtual server without a port is only valid with persistence: persistence_timeout 360 is assumed".into());
+        vs.persistence_timeout_s = Some(360);
+    }
+    if let VirtualKey::Address(_, port) = vs.key {
+        let forwarding = vs.forwarding;
+        for rs in &mut vs.real_servers {
+            let method = rs.forwarding.or(forwarding);
+            if method != Some(Forwarding::Nat) && rs.port != port {
+                if rs.port != 0 {
+                    say(
+                        Severity::Dubious,
+                        format!(
+                            "{} forwards without rewriting, so port {} of {} becomes {port}",
+                            method.map_or("", Forwarding::name),
+                            rs.port,
+                            rs.address
+                        ),
+                    );
+                }
+                rs.port = port;
+            } else if rs.port == 0 {
+                rs.port = port;
+            }
+        }
+    }
+    let total: u64 = vs
+        .real_servers
+        .iter()
+        .map(|r| u64::from(r.weight.unwrap_or(vs.weight)))
+        .sum();
+    if u64::from(vs.quorum) > total && !vs.real_servers.is_empty() {
+        say(
+            Severity::Dubious,
+            format!(
+                "quorum {} exceeds the total weight {total} of the real servers",
+                vs.quorum
+            ),
+        );
+        vs.quorum = u32::try_from(total.max(1)).unwrap_or(u32::MAX);
+    }
+    if vs.hysteresis >= vs.quorum && vs.hysteresis > 0 {
+        say(
+            Severity::Dubious,
+            format!(
+                "hysteresis {} must be less than the quorum {}: 0 is assumed",
+                vs.hysteresis, vs.quorum
+            ),
+        );
+        vs.hysteresis = 0;
+    }
+    let scheduler = vs.scheduler;
+    if (vs.hash_port || vs.hash_fallback)
+        && !matches!(scheduler, Some(Scheduler::SourceHash | Scheduler::Maglev))
+    {
+        say(
+            Severity::Warning,
+            "scheduler flags only apply to sh and mh".into(),
+        );
+    }
+}
+
+pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
+    let place = node.place();
+    let globals_version = cx.config.globals.vrrp_version;
+    let mut say = |severity, message: String| cx.report(severity, place.clone(), message);
+    if i.vrid.is_none() {
+        return say(Severity::Error, "virtual_router_id must be set".into());
+    }
+    if i.addresses.is_empty() {
+        say(
+            Severity::Dubious,
+            "no virtual_ipaddress: at least one is sensible".into(),
+        );
+    }
+    let first = i.addresses.first().or(i.excluded.first()).map(|a| a.ip);
+    let Some(first) = first else { return };
+    let v6 = i.addresses.first().map_or(first, |a| a.ip).is_ipv6();
+    if let Some(other) = i.addresses.iter().find(|a| a.ip.is_ipv6() != v6) {
+        say(
+            Severity::Error,
+            format!(
+                "{} is of another address family than the instance: put it into virtual_ipaddress_excluded",
+                other.ip
+            ),
+        );
+    }
+    if let Some(peer) = i.unicast_peers.iter().find(|p| p.address.is_ipv6() != v6) {
+        say(
+            Severity::Error,
+            format!(
+                "unicast peer {} is of another address family than the instance",
+                peer.address
+            ),
+        );
+    }
+    if let Some(ip) = i.source_ip.filter(|ip| ip.is_ipv6() != v6) {
+        say(
+            Severity::Error,
+            format!("source address {ip} is of another address family than the instance"),
+        );
+    }
+    if i.unicast_keyword && i.unicast_peers.is_empty() {
+        say(
+            Severity::Dubious,
+            "a unicast keyword without unicast_peer: multicast is used".into(),
+        );
+    }
+    if i.interface.is_none() && i.unicast_peers.is_empty() {
+        say(
+            Severity::Error,
+            "an instance that uses multicast needs an interface".into(),
+        );
+    }
+    if i.unicast_peers.len() > 255 {
+        say(Severity::Error, "more than 255 unicast peers".into());
+    }
+    if i.addresses.len() > 255 {
+        say(
+            Severity::Error,
+            "an advert holds at most 255 addresses: put the others into virtual_ipaddress_excluded"
+                .into(),
+        );
+    }
+    if v6 && i.version == Some(2) {
+        say(Severity::Dubious, "IPv6 needs version 3".into());
+    }
+    let version = if v6 {
+        3
+    } else {
+        i.version.unwrap_or(globals_version)
+    };
+    i.version = Some(version);
+    advert_interval(i, version, &mut say);
+    authentication(i, version, &mut say);
+    let owner = i.priority == Some(255);
+    if i.state_master && !i.preempt && !owner {
+        say(
+            Severity::Dubious,
+            "nopreempt does not work with initial state MASTER: the instance starts as BACKUP"
+                .into(),
+        );
+        i.state_master = false;
+    } else if owner && !i.preempt {
+        say(
+            Severity::Dubious,
+            "an owner (priority 255) always preempts".into(),
+        );
+        i.preempt = true;
+    }
+    if i.state_master && i.preempt_delay_us > 0 {
+        say(
+            Severity::Dubious,
+            "preempt_delay does not work with initial state MASTER".into(),
+        );
+        i.preempt_delay_us = 0;
+    }
+    let own = i.interface.clone();
+    let before = i.tracks.interfaces.len();
+    i.tracks
+        .interfaces
+        .retain(|t| Some(&t.name) != own.as_ref());
+    if i.tracks.interfaces.len() != before {
+        say(
+            Severity::Dubious,
+            "track_interface names the instance's own interface, which is tracked anyway".into(),
+        );
+    }
+}
+
+fn advert_interval(i: &mut VrrpInstance, version: u8, say: &mut impl FnMut(Severity, String)) {
+    let us = i.advert_interval_us;
+    if version == 2 && !us.is_multiple_of(SECOND_US) {
+        i.advert_interval_us = us.div_ceil(SECOND_US).max(1) * SECOND_US;
+        say(
+            Severity::Dubious,
+            format!(
+                "VRRPv2 counts whole seconds: advert_int becomes {}",
+                i.advert_interval_us / SECOND_US
+            ),
+        );
+    } else if version == 3 && us > 40_950_000 {
+        i.advert_interval_us = 40_950_000;
+        say(
+            Severity::Dubious,
+            "VRRPv3 counts up to 40.95 seconds: advert_int becomes 40.95".into(),
+        );
+    } else if version == 3 && !us.is_multiple_of(10_000) {
+        i.advert_interval_us = (us + 5_000) / 10_000 * 10_000;
+        say(
+            Severity::Dubious,
+            "VRRPv3 counts hundredths of a second: advert_int is rounded".into(),
+        );
+    }
+}
+
+fn authentication(i: &mut VrrpInstance, version: u8, say: &mut impl FnMut(Severity, String)) {
+    let Some(auth) = &i.authentication else {
+        return;
+    };
+    if version == 3 {
+        say(
+            Severity::Dubious,
+            "VRRPv3 has no authentication: it is left out".into(),
+        );
+        i.authentication = None;
+    } else if auth.pass.is_none() {
+        say(
+            Severity::Dubious,
+            "authentication without auth_pass: it is left out".into(),
+        );
+        i.authentication = None;
+    } else if auth.kind.is_none() {
+        i.authentication = None;
+    }
+}
+
+/// Everything that refers to something else.
+pub fn whole(cx: &mut Context<'_>) {
+    let config = std::mem::take(&mut cx.config);
+    let mut findings: Vec<(Severity, String)> = Vec::new();
+    groups(&config, &mut findings);
+    routers(&config, &mut findings);
+    sync_groups(&config, &mut findings);
+    trackers(&config, &mut findings);
+    for (severity, message) in findings {
+        cx.report(severity, None, message);
+    }
+    if cx.unguarded_scripts
+        && !config.globals.script_security
+        && config.globals.script_user.is_none()
+    {
+        cx.report(
+            Severity::Dubious,
+            None,
+            "scripts would run as root: say script_user and enable_script_security in global_defs",
+        );
+    }
+    cx.config = config;
+}
+
+fn groups(config: &Config, findings: &mut Vec<(Severity, String)>) {
+    for vs in &config.virtual_servers {
+        let VirtualKey::Group(name) = &vs.key else {
+            continue;
+        };
+        let Some(group) = config.groups.iter().find(|g| g.name == *name) else {
+            // keepalived -t does not look; a running keepalived drops the virtual server.
+            findings.push((
+                Severity::Unsupported,
+                format!("virtual_server group {name}: no virtual_server_group of that name"),
+            ));
+            continue;
+        };
+        for entry in &group.entries {
+            let GroupEntry::Range(first, _, port) = entry else {
+                continue;
+            };
+            if *port == 0 && vs.persistence_timeout_s.is_none() {
+                findings.push((
+                    Severity::Dubious,
+                    format!(
+                        "group {name}: {first} has no port, which is only valid with persistence"
+                    ),
+                ));
+            }
+            for rs in &vs.real_servers {
+                let method = rs.forwarding.or(vs.forwarding);
+                if method != Some(Forwarding::Nat) && rs.port != *port && rs.port != 0 {
+                    findings.push((
+                        Severity::Dubious,
+                        format!(
+                            "group {name}: port {} of real server {} differs from {first} {port}",
+                            rs.port, rs.address
+                        ),
+                    ));
+                }
+                if rs.address.is_ipv4() != first.is_ipv4() && method != Some(Forwarding::Tunnel) {
+                    findings.push((Severity::Unsupported, format!("group {name}: {first} and real server {} are of different address families", rs.address)));
+                }
+            }
+        }
+    }
+}
+
+fn routers(config: &Config, findings: &mut Vec<(Severity, String)>) {
+    let mut seen: HashMap<(Option<&str>, bool, u8), &str> = HashMap::new();
+    for i in &config.instances {
+        let Some(vrid) = i
+            .vrid
+            .filter(|_| i.unicast_peers.is_empty() && i.mcast_destination.is_none())
+        else {
+            continue;
+        };
+        let v6 = i
+            .addresses
+            .first()
+            .or(i.excluded.first())
+            .is_some_and(|a| a.ip.is_ipv6());
+        if let Some(other) = seen.insert((i.interface.as_deref(), v6, vrid), &i.name) {
+            findings.push((
+                Severity::Error,
+                format!(
+                    "{other} and {} both use virtual_router_id {vrid} on {}",
+                    i.name,
+                    i.interface.as_deref().unwrap_or("no interface")
+                ),
+            ));
+        }
+    }
+}
+
+fn sync_groups(config: &Config, findings: &mut Vec<(Severity, String)>) {
+    let mut member_of: HashMap<&str, &str> = HashMap::new();
+    for group in &config.sync_groups {
+        let known = group
+            .members
+            .iter()
+            .filter(|m| config.instances.iter().any(|i| i.name == **m))
+            .count();
+        for member in group
+            .members
+            .iter()
+            .filter(|m| !config.instances.iter().any(|i| i.name == **m))
+        {
+            findings.push((
+                Severity::Error,
+                format!("sync group {}: no vrrp_instance {member}", group.name),
+            ));
+        }
+        for member in &group.members {
+            if let Some(other) = member_of.insert(member, &group.name) {
+                findings.push((
+                    Severity::Error,
+                    format!("{member} is in the sync groups {other} and {}", group.name),
+                ));
+            }
+        }
+        if known == 1 {
+            findings.push((
+                Severity::Dubious,
+                format!("sync group {} has only one instance", group.name),
+            ));
+        } else if group.members.is_empty() {
+            findings.push((
+                Severity::Error,
+                format!("sync group {} has no instances", group.name),
+            ));
+        }
+    }
+}
+
+fn trackers(config: &Config, findings: &mut Vec<(Severity, String)>) {
+    let scripts: HashSet<&str> = config.scripts.iter().map(|s| s.name.as_str()).collect();
+    let files: HashSet<&str> = config.track_files.iter().map(|s| s.name.as_str()).collect();
+    let processes: HashSet<&str> = config
+        .track_processes
+        .iter()
+        .map(|s| s.name.as_str())
+        .collect();
+    let all = config
+        .instances
+        .iter()
+        .map(|i| (&i.name, &i.tracks))
+        .chain(config.sync_groups.iter().map(|g| (&g.name, &g.tracks)));
+    for (owner, tracks) in all {
+        for (list, known, what) in [
+            (&tracks.scripts, &scripts, "vrrp_script"),
+            (&tracks.files, &files, "track_file"),
+            (&tracks.processes, &processes, "vrrp_track_process"),
+        ] {
+            for track in list.iter().filter(|t| !known.contains(t.name.as_str())) {
+                findings.push((
+                    Severity::Error,
+                    format!("{owner}: no {what} {}", track.name),
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The machine a configuration is read on: its files, interfaces and programs.
+
+use crate::config::Host;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// This machine.
+pub struct Machine;
+
+impl Host for Machine {
+    fn read(&self, path: &str) -> Result<String, String> {
+        std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))
+    }
+
+    fn glob(&self, pattern: &str) -> Vec<String> {
+        let mut found = vec![String::new()];
+        for (index, part) in pattern.split('/').enumerate() {
+            let mut next = Vec::new();
+            for base in &found {
+                if !part.contains(['*', '?', '[']) {
+                    next.push(if index == 0 {
+                        part.to_string()
+                    } else {
+                        format!("{base}/{part}")
+                    });
+                    continue;
+                }
+                let directory = if base.is_empty() { "." } else { base };
+                let Ok(entries) = std::fs::read_dir(directory) else {
+                    continue;
+                };
+                let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
+                next.extend(
+                    names
+                        .filter(|n| !n.starts_with('.') || part.starts_with('.'))
+                        .filter(|n| matches(part.as_bytes(), n.as_bytes()))
+                        .map(|n| format!("{base}/{n}")),
+                );
+            }
+            found = next;
+        }
+        found.retain(|p| Path::new(p).is_file());
+        found.sort();
+        found
+    }
+
+    fn interface_exists(&self, name: &str) -> Option<bool> {
+        Some(!name.contains('/') && Path::new("/sys/class/net").join(name).exists())
+    }
+
+    fn executable_exists(&self, path: &str) -> Option<bool> {
+        let runs = |p: &Path| {
+            p.metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        };
+        if path.starts_with('/') {
+            return Some(runs(Path::new(path)));
+        }
+        // As execvp would look: only the usual places, since PATH is the caller's.
+        Some(
+            [
+                "/usr/local/sbin",
+                "/usr/local/bin",
+                "/usr/sbin",
+                "/usr/bin",
+                "/sbin",
+                "/bin",
+            ]
+            .iter()
+            .any(|d| runs(&Path::new(d).join(path))),
+        )
+    }
+}
+
+/// Whether `name` matches a pattern of `*`, `?` and `[...]`.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern, name) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => {
+            matches(rest, name) || name.split_first().is_some_and(|(_, n)| matches(pattern, n))
+        }
+        ([b'?', rest @ ..], [_, n @ ..]) => matches(rest, n),
+        ([b'[', rest @ ..], [c, n @ ..]) => {
+            let Some(end) = rest.iter().position(|b| *b == b']') else {
+                return false;
+            };
+            let (set, after) = rest.split_at(end);
+            let inside = set.contains(c)
+                || set
+                    .windows(3)
+                    .any(|w| matches!(w, [a, b'-', b] if (a..=b).contains(&c)));
+            inside && matches(after.get(1..).unwrap_or_default(), n)
+        }
+        ([p, rest @ ..], [c, n @ ..]) => p == c && matches(rest, n),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_names() {
+        for (pattern, name, expect) in [
+            ("*.conf", "a.conf", true),
+            ("*.conf", "a.conf~", false),
+            ("a?c", "abc", true),
+            ("[a-c]1", "b1", true),
+            ("[a-c]1", "d1", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(
+                matches(pattern.as_bytes(), name.as_bytes()),
+                expect,
+                "{pattern} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn files_are_found_by_pattern() {
+        let directory = std::env::temp_dir().join(format!("l4-glob-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        for name in ["b.conf", "a.conf", "c.txt"] {
+            std::fs::write(directory.join(name), "").unwrap();
+        }
+        let found = Machine.glob(&format!("{}/*.conf", directory.display()));
+        let names: Vec<&str> = found.iter().filter_map(|p| p.rsplit('/').next()).collect();
+        assert_eq!(names, ["a.conf", "b.conf"]);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
