@@ -29,6 +29,12 @@ pub struct LoadOptions<'a> {
     pub localpeer: String,
     /// Running under a master process (`HAPROXY_MWORKER`).
     pub master_worker: bool,
+    /// What `feature()` finds: names listed with a `+` by `-vv`.
+    pub features: Vec<String>,
+    /// What `enabled()` finds: `EPOLL`, `SPLICE`, ...
+    pub enabled: Vec<String>,
+    /// Name and version of the TLS library.
+    pub tls_library: String,
     /// `-dD`: diagnostics of the lowest severity are wanted.
     pub diag: bool,
 }

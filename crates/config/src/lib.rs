@@ -6,6 +6,7 @@
 //! handler reports to [`cx::Cx`] and fills [`raw`]; when all is read, [`resolve`] binds names and makes the model.
 
 pub mod addr;
+pub mod condition;
 pub mod cx;
 pub mod diag;
 pub mod environ;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::cx::{Current, Cx, section_name};
+use crate::condition::{Blocks, directive};
+use crate::cx::{Current, Cx, about, section_name};
 use crate::diag::{Severity, suggest};
 use crate::lex::lex;
 use crate::line::{Line, Prefix, Word};
@@ -23,28 +24,66 @@ pub(crate) fn read_file(cx: &mut Cx<'_>, file: &SourceFile) {
     let name: Arc<str> = file.name.as_str().into();
     let mut rest = file.text.as_slice();
     let mut number = 0;
+    let mut blocks = Blocks::default();
     while !rest.is_empty() {
         number += 1;
-        let (bytes, next) = match rest.iter().position(|b| *b == b'\n') {
+        let end = rest.iter().position(|b| *b == b'\n');
+        let (bytes, next) = match end {
             Some(at) => (&rest[..at], &rest[at + 1..]),
             None => (rest, &rest[rest.len()..]),
         };
         rest = next;
-        read_line(cx, &name, number, bytes);
+        let text = String::from_utf8_lossy(bytes);
+        let source = text.trim_end_matches('\r');
+        cx.environ.at(&name, number);
+        let line = Line {
+            file: name.clone(),
+            number,
+            source: source.into(),
+            ..Line::default()
+        };
+        if end.is_none() {
+            missing_line_feed(cx, &line);
+        }
+        match text.find('\0') {
+            Some(at) => stray_nul(cx, line, at),
+            None => read_line(cx, &mut blocks, line),
+        }
     }
+    blocks.finish(cx);
 }
 
-fn read_line(cx: &mut Cx<'_>, file: &Arc<str>, number: u32, bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    let source = text.trim_end_matches('\r');
-    cx.environ.at(file, number);
-    let mut line = Line {
-        file: file.clone(),
-        number,
-        source: source.into(),
-        ..Line::default()
-    };
-    match lex(source, &cx.environ) {
+fn missing_line_feed(cx: &mut Cx<'_>, line: &Line) {
+    cx.diagnostics.push(about(
+        Severity::Warning,
+        line,
+        usize::MAX,
+        0..0,
+        format!(
+            "Missing LF on last line, file might have been truncated at position {}.",
+            line.source.len() + 1
+        ),
+        Some("end the last line with a line feed: a later HAProxy refuses the file".into()),
+    ));
+}
+
+fn stray_nul(cx: &mut Cx<'_>, mut line: Line, at: usize) {
+    line.words = vec![Word {
+        span: at..at + 1,
+        ..Word::default()
+    }];
+    let message = format!("Stray NUL character at position {}.", at + 1);
+    cx.error(
+        &line,
+        0,
+        0..0,
+        message,
+        Some("the file is damaged, or is no text".into()),
+    );
+}
+
+fn read_line(cx: &mut Cx<'_>, blocks: &mut Blocks, mut line: Line) {
+    match lex(&line.source, &cx.environ) {
         Ok(words) => line.words = words,
         Err(fault) => {
             line.words = vec![Word {
@@ -55,7 +94,7 @@ fn read_line(cx: &mut Cx<'_>, file: &Arc<str>, number: u32, bytes: &[u8]) {
             return;
         }
     }
-    if line.words.is_empty() {
+    if line.words.is_empty() || directive(cx, blocks, &mut line) || !blocks.active() {
         return;
     }
     dispatch(cx, line);

@@ -29,6 +29,9 @@ pub fn with_options<T>(run: impl FnOnce(&LoadOptions<'_>) -> T) -> T {
         store: Arc::default(),
         localpeer: "peer".into(),
         master_worker: false,
+        features: vec!["THREAD".into()],
+        enabled: vec!["EPOLL".into()],
+        tls_library: "rustls".into(),
         diag: false,
     };
     run(&opts)
