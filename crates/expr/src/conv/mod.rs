@@ -87,14 +87,30 @@ macro_rules! optional {
 }
 
 mod arith;
+mod base64;
+mod hash;
+mod json;
+mod json_query;
+mod numeral;
 mod operand;
 #[cfg(test)]
 mod testing;
 mod text;
+mod url;
 mod words;
 
 /// The tables, one a topic.
-const GROUPS: &[&[ConvDef]] = &[arith::DEFS, text::DEFS, words::DEFS];
+const GROUPS: &[&[ConvDef]] = &[
+    arith::DEFS,
+    base64::DEFS,
+    hash::DEFS,
+    json::DEFS,
+    json_query::DEFS,
+    numeral::DEFS,
+    text::DEFS,
+    url::DEFS,
+    words::DEFS,
+];
 
 struct Registry {
     sorted: Vec<&'static ConvDef>,

@@ -198,7 +198,7 @@ mod tests {
         check_refused(&[
             ("str(a),concat(a,nope)", "nope"),
             ("str(a),add_item(a,nope)", "nope"),
-            ("str(a),add_item(a)", "argument"),
+            ("str(a),add_item(a)", "suffix"),
         ]);
     }
 
