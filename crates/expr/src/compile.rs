@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::arglist;
 use crate::acl::AclTable;
+use crate::arglist;
 use crate::args::{Arg, NameRef};
 use crate::conv::{self, BadArg, ConvDef};
 use crate::env::{Env, ProxyId, ServerId};
@@ -23,6 +23,11 @@ pub trait Loader {
     /// An environment variable as the configuration sees it (`setenv` included). `env()` is sampled when it is parsed.
     fn env(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+    /// The address of a host name in a list of addresses, asked for when the list is loaded and never later. The error
+    /// says why there is none.
+    fn resolve(&self, host: &str) -> Result<std::net::IpAddr, String> {
+        Err(format!("'{host}' is not looked up here"))
     }
 }
 

@@ -63,10 +63,10 @@ impl VarRef {
     /// Reads `scope.name`. The error's span points at the wrong part.
     pub fn parse(text: &str) -> Result<VarRef, ExprError> {
         let Some((scope, name)) = text.split_once('.') else {
-            return Err(
-                ExprError::new(format!("variable name '{text}' does not begin with a scope"))
-                    .hint("write it as 'txn.name'; the scopes are proc, sess, txn, req, res and check"),
-            );
+            return Err(ExprError::new(format!(
+                "variable name '{text}' does not begin with a scope"
+            ))
+            .hint("write it as 'txn.name'; the scopes are proc, sess, txn, req, res and check"));
         };
         let Some(&scope) = Scope::ALL.iter().find(|s| s.name() == scope) else {
             return Err(ExprError::new(format!("unknown variable scope '{scope}'"))

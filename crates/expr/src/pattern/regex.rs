@@ -77,7 +77,9 @@ impl Regex {
             .jit_if_available(true)
             .build(pattern)
             .map_err(|e| {
-                let at = e.offset().map_or(String::new(), |o| format!(" at offset {o}"));
+                let at = e
+                    .offset()
+                    .map_or(String::new(), |o| format!(" at offset {o}"));
                 let why = e.to_string();
                 let why = why.rsplit(": ").next().unwrap_or(&why);
                 format!("regex '{pattern}' is invalid: {why}{at}")
@@ -253,7 +255,12 @@ mod tests {
         check("(a)|(b)", "b", r"[\1][\2][\3]", "[][b][]");
         check("a", "a", r"\\\x41\.\9", r"\A.");
         // Ten groups at most, one digit each.
-        check("(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)", "abcdefghij", r"\9\10", "ia0");
+        check(
+            "(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)",
+            "abcdefghij",
+            r"\9\10",
+            "ia0",
+        );
         // Look-ahead: the other engine.
         check("a(?=b)(.)", "xab", r"\1", "b");
         assert_eq!(replace("a", "b", "x"), None);

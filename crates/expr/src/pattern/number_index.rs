@@ -1,0 +1,185 @@
+//! Integer patterns: `-m int` and, over lengths, `-m len`. The first entry of the list that holds the number wins.
+//!
+//! Single numbers are found by hash. Ranges are cut into disjoint segments that know their first range, searched by
+//! halves; ranges added since are tried one by one until there are enough of them to cut again.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::elements::Elements;
+use super::number::{self, Notation};
+use super::table::{Hashed, hash};
+
+const RECENT_MAX: usize = 256;
+
+pub(super) struct NumberIndex {
+    notation: Notation,
+    state: ArcSwap<State>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    single: Hashed,
+    segments: Arc<Segments>,
+    /// `(first, last, number)` in the order of the list.
+    recent: Vec<(i64, i64, u32)>,
+}
+
+/// `starts[i]..starts[i + 1]` belongs to `first[i]`, the first range there is, [`NONE`] where there is none.
+#[derive(Default)]
+struct Segments {
+    starts: Vec<i64>,
+    first: Vec<u32>,
+    /// All ranges, to fall back to when the first one has been deleted.
+    ranges: Vec<(i64, i64, u32)>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl NumberIndex {
+    pub(super) fn build(notation: Notation, all: &Elements) -> Self {
+        NumberIndex {
+            notation,
+            state: ArcSwap::from_pointee(State::build(notation, all, all.len())),
+        }
+    }
+
+    pub(super) fn add(&self, id: u32, key: &[u8], all: &Elements) {
+        let Some(range) = range_of(key, self.notation) else {
+            return;
+        };
+        let state = self.state.load();
+        let (low, high) = range;
+        let next = if low == high {
+            state
+                .single
+                .with(hash(&low.to_le_bytes()), id)
+                .map(|single| State {
+                    single,
+                    ..State::clone(&state)
+                })
+        } else if state.recent.len() < RECENT_MAX {
+            let mut next = State::clone(&state);
+            next.recent.push((low, high, id));
+            Some(next)
+        } else {
+            None
+        };
+        let next = next.unwrap_or_else(|| State::build(self.notation, all, all.len() * 2));
+        self.state.store(next.into());
+    }
+
+    pub(super) fn rebuild(&self, all: &Elements) {
+        self.state
+            .store(State::build(self.notation, all, all.len()).into());
+    }
+
+    pub(super) fn find(&self, n: i64, all: &Elements) -> Option<u32> {
+        let state = self.state.load();
+        let mut best = None;
+        state.single.each(hash(&n.to_le_bytes()), |id| {
+            let is_it = |key: &[u8]| range_of(key, self.notation) == Some((n, n));
+            if best.is_none_or(|b| id < b) && all.with(id, |key, _| is_it(key)) == Some(true) {
+                best = Some(id);
+            }
+        });
+        let ranges = state.segments.find(n, all).into_iter().chain(
+            state
+                .recent
+                .iter()
+                .find(|(low, high, id)| (*low..=*high).contains(&n) && all.is_live(*id))
+                .map(|(_, _, id)| *id),
+        );
+        ranges.chain(best).min()
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let state = self.state.load();
+        let s = &state.segments;
+        state.single.memory()
+            + s.starts.capacity() * 8
+            + s.first.capacity() * 4
+            + (s.ranges.capacity() + state.recent.capacity()) * 24
+    }
+}
+
+impl State {
+    fn build(notation: Notation, all: &Elements, room: usize) -> Self {
+        let mut ranges = Vec::new();
+        let single = Hashed::build(room, |insert| {
+            all.visit(0, |id, key, _| {
+                match range_of(key, notation) {
+                    Some((low, high)) if low == high => insert(hash(&low.to_le_bytes()), id),
+                    Some((low, high)) => ranges.push((low, high, id)),
+                    None => {}
+                }
+                true
+            });
+        });
+        State {
+            single,
+            segments: Arc::new(Segments::build(ranges)),
+            recent: Vec::new(),
+        }
+    }
+}
+
+impl Segments {
+    fn build(ranges: Vec<(i64, i64, u32)>) -> Self {
+        // Sweep over the points where a range begins or has ended, keeping the open ones in order.
+        let mut points: Vec<(i64, bool, u32)> = Vec::with_capacity(ranges.len() * 2);
+        for (low, high, id) in &ranges {
+            points.push((*low, true, *id));
+            if let Some(after) = high.checked_add(1) {
+                points.push((after, false, *id));
+            }
+        }
+        points.sort_unstable();
+        let mut open = std::collections::BTreeSet::new();
+        let (mut starts, mut first) = (Vec::new(), Vec::new());
+        let mut i = 0;
+        while i < points.len() {
+            let at = points[i].0;
+            while let Some((n, begins, id)) = points.get(i).copied()
+                && n == at
+            {
+                if begins {
+                    open.insert(id);
+                } else {
+                    open.remove(&id);
+                }
+                i += 1;
+            }
+            let now = open.first().copied().unwrap_or(NONE);
+            if first.last() != Some(&now) {
+                starts.push(at);
+                first.push(now);
+            }
+        }
+        Segments {
+            starts,
+            first,
+            ranges,
+        }
+    }
+
+    fn find(&self, n: i64, all: &Elements) -> Option<u32> {
+        let at = self.starts.partition_point(|s| *s <= n).checked_sub(1)?;
+        let id = *self.first.get(at)?;
+        if id == NONE {
+            return None;
+        }
+        if all.is_live(id) {
+            return Some(id);
+        }
+        let holds =
+            |(low, high, id): &&(i64, i64, u32)| (*low..=*high).contains(&n) && all.is_live(*id);
+        self.ranges.iter().find(holds).map(|(_, _, id)| *id)
+    }
+}
+
+fn range_of(key: &[u8], notation: Notation) -> Option<(i64, i64)> {
+    let range = number::parse(std::str::from_utf8(key).ok()?, notation).ok()?;
+    Some((*range.start(), *range.end()))
+}
