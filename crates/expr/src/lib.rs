@@ -17,6 +17,8 @@ pub mod logformat;
 pub mod pattern;
 pub mod place;
 mod suggest;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod value;
 pub mod vars;
 

@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use sluice_http::{Headers, Request, Response};
+
 use crate::args::{Arg, ArgSpec};
 use crate::conv::Prepare;
-use crate::env::Env;
+use crate::env::{Dir, Env};
 use crate::place::Place;
-use crate::value::{Absent, Fetched, Sample, Type};
+use crate::value::{Absent, Fetched, Sample, Type, Value};
 
 /// How far an iterating fetch has come (which header line, where in it): opaque to callers, zeroed at the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,12 +82,28 @@ macro_rules! optional {
     };
 }
 
+mod auth;
+mod body;
 mod conn;
 mod constant;
+mod cookie;
+mod header;
+mod line;
+mod param;
 mod process;
 
 /// The tables, one a topic.
-const GROUPS: &[&[FetchDef]] = &[constant::DEFS, process::DEFS, conn::DEFS];
+const GROUPS: &[&[FetchDef]] = &[
+    constant::DEFS,
+    process::DEFS,
+    conn::DEFS,
+    line::DEFS,
+    header::DEFS,
+    cookie::DEFS,
+    param::DEFS,
+    body::DEFS,
+    auth::DEFS,
+];
 
 static SORTED: LazyLock<Vec<&'static FetchDef>> = LazyLock::new(|| {
     let mut sorted: Vec<&FetchDef> = GROUPS.iter().flat_map(|g| g.iter()).collect();
@@ -152,6 +170,81 @@ fn truth<'a>(value: Option<bool>) -> Fetched<'a> {
 
 fn text<'a>(value: Option<&'a [u8]>) -> Fetched<'a> {
     value.map(Sample::str).ok_or(Absent::Never)
+}
+
+/// A sample that may have further occurrences behind it.
+fn more(value: Value<'_>, not_last: bool) -> Sample<'_> {
+    Sample {
+        value,
+        may_change: false,
+        not_last,
+    }
+}
+
+/// The request's head, or why it is not there.
+fn request(env: &dyn Env) -> Result<&Request, Absent> {
+    match env.request() {
+        Some(request) => Ok(request),
+        None if env.request_is_final() => Err(Absent::Never),
+        None => Err(Absent::NotYet),
+    }
+}
+
+/// The response's head, or why it is not there.
+fn response(env: &dyn Env) -> Result<&Response, Absent> {
+    match env.response() {
+        Some(response) => Ok(response),
+        None if env.response_is_final() => Err(Absent::Never),
+        None => Err(Absent::NotYet),
+    }
+}
+
+/// The headers of the message that passes by.
+fn headers_at_hand(env: &dyn Env) -> Result<&Headers, Absent> {
+    match env.direction() {
+        Dir::Request => request(env).map(|r| &r.headers),
+        Dir::Response => response(env).map(|r| &r.headers),
+    }
+}
+
+/// Goes on where `cursor` stands among `lines`: `split` cuts the next thing off what it gets and says what is left
+/// of it, if anything; it gives nothing when there is no other.
+fn resume<'a, T>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    cursor: &mut Cursor,
+    split: impl Fn(&'a [u8]) -> Option<(T, Option<&'a [u8]>)>,
+) -> Option<T> {
+    let [line, offset, ..] = cursor.0.map(|n| n as usize);
+    for (nth, text) in lines.enumerate().skip(line) {
+        let from = if nth == line { offset } else { 0 };
+        let Some((found, rest)) = split(text.get(from..).unwrap_or_default()) else {
+            continue;
+        };
+        (cursor.0[0], cursor.0[1]) = match rest {
+            Some(rest) => (nth as u32, (text.len() - rest.len()) as u32),
+            None => (nth as u32 + 1, 0),
+        };
+        return Some(found);
+    }
+    None
+}
+
+/// The number in a header, cookie or parameter as HAProxy reads it for the `_val` fetches: 32 bits that wrap, up to
+/// the first character above `9`; one below `0` counts as the negative digit its code is.
+fn loose_int(text: &[u8]) -> i64 {
+    let (sign, digits) = match text.strip_prefix(b"-") {
+        Some(rest) => (-1, rest),
+        None => (1, text),
+    };
+    let mut n: i32 = 0;
+    for &b in digits {
+        let digit = i32::from(b) - i32::from(b'0');
+        if digit > 9 {
+            break;
+        }
+        n = n.wrapping_mul(10).wrapping_add(digit.wrapping_mul(sign));
+    }
+    i64::from(n)
 }
 
 /// The argument as text, `None` when it was left out.
