@@ -6,13 +6,17 @@
 
 pub mod body;
 pub mod cli;
+pub mod compare;
 pub mod host;
 pub mod http;
 pub mod inject;
+pub mod integrity;
 pub mod net;
 pub mod origin;
 pub mod pattern;
 pub mod poll;
+pub mod process;
 pub mod relay;
+pub mod stats;
 pub mod sys;
 pub mod units;

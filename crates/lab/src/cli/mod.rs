@@ -1,5 +1,6 @@
 //! The command line: what people type becomes the tools' options.
 
+mod judge;
 mod tools;
 
 use clap::{Parser, Subcommand};
@@ -21,6 +22,12 @@ enum Command {
     Inject(tools::InjectArgs),
     /// The floor: the smallest possible TCP relay
     Relay(tools::RelayArgs),
+    /// Transfers of many objects through a proxy, every byte verified
+    Integrity(judge::IntegrityArgs),
+    /// CPU time per request against haproxy, nginx and the floor: the targets of this project
+    Bench(judge::CompareArgs),
+    /// The same work through several proxies, in turns, with tables
+    Compare(judge::CompareArgs),
 }
 
 /// Runs the command that the process was started with.
@@ -32,6 +39,8 @@ pub fn main() -> ExitCode {
         Command::Origin(args) => args.run(),
         Command::Inject(args) => args.run(),
         Command::Relay(args) => args.run(),
+        Command::Integrity(args) => args.run(),
+        Command::Bench(args) | Command::Compare(args) => args.run(),
     };
     match result {
         Ok(code) => code,

@@ -249,8 +249,10 @@ mod tests {
 
     #[test]
     fn adding_and_clearing() {
-        let mut one = Counts::default();
-        one.requests = 3;
+        let mut one = Counts {
+            requests: 3,
+            ..Counts::default()
+        };
         one.errors.count(ErrorKind::Wrong);
         one.latency.saturating_record(1_000_000);
         let mut sum = Counts::default();

@@ -7,7 +7,7 @@
 //! `Body` and `Wait` are passed through at once when there is nothing to read or to wait for. Bytes of a
 //! pipelined request stay in `input` until the answer before it has left.
 
-use super::plan::{self, Answer, OnBody, Plan, Rest};
+use super::plan::{self, Answer, By, OnBody, Plan, Rest};
 use crate::http::{self, Chunked, Framing};
 use crate::net::{self, Io};
 use crate::pattern;
@@ -22,8 +22,10 @@ use std::sync::Arc;
 
 /// Read buffer of a thread: more than a socket gives at once under load.
 const SCRATCH_BYTES: usize = 256 * 1024;
-/// The incompressible content that large objects repeat, handed to the kernel by reference.
+/// The incompressible content that large objects repeat.
 const BLOCK_BYTES: u64 = 4 << 20;
+/// Copied at once: stays in the second-level cache.
+const COPY_BYTES_MAX: u64 = 256 * 1024;
 /// How much `/echo` keeps of a body.
 const ECHO_BYTES_MAX: usize = 16 << 20;
 /// How many distinct request heads a thread remembers the answers of.
@@ -32,7 +34,9 @@ const PLANS_MAX: usize = 64;
 /// What all threads read from.
 #[derive(Debug)]
 pub struct Shared {
-    block: OwnedFd,
+    block: Vec<u8>,
+    /// The same bytes as a memory file, for `sendfile`.
+    block_file: OwnedFd,
     root: Option<PathBuf>,
 }
 
@@ -42,11 +46,16 @@ impl Shared {
     /// # Errors
     /// When the kernel gives no memory file.
     pub fn new(root: Option<PathBuf>) -> std::io::Result<Self> {
-        let block = rustix::fs::memfd_create("origin-content", rustix::fs::MemfdFlags::CLOEXEC)?;
-        let mut content = vec![0; BLOCK_BYTES as usize];
-        pattern::fill(0, 0, &mut content);
-        std::io::Write::write_all(&mut std::fs::File::from(block.try_clone()?), &content)?;
-        Ok(Self { block, root })
+        let block_file =
+            rustix::fs::memfd_create("origin-content", rustix::fs::MemfdFlags::CLOEXEC)?;
+        let mut block = vec![0; BLOCK_BYTES as usize];
+        pattern::fill(0, 0, &mut block);
+        std::io::Write::write_all(&mut std::fs::File::from(block_file.try_clone()?), &block)?;
+        Ok(Self {
+            block,
+            block_file,
+            root,
+        })
     }
 
     fn open(&self, path: &[u8]) -> Option<(std::fs::File, u64)> {
@@ -486,9 +495,20 @@ fn send_rest(fd: &OwnedFd, rest: &Rest, pos: u64, len_max: u64, context: &mut Co
             let len = body.fill(pos, &mut context.scratch[..room]);
             net::send(fd, &context.scratch[..len], false)
         }
-        Rest::Block(_) => {
+        Rest::Block(_, how) => {
             let at = pos % BLOCK_BYTES;
-            send_file(fd, &context.shared.block, at, len_max.min(BLOCK_BYTES - at))
+            let len = len_max.min(BLOCK_BYTES - at);
+            match how {
+                By::Reference => send_file(fd, &context.shared.block_file, at, len),
+                By::Copy => {
+                    let len = len.min(COPY_BYTES_MAX);
+                    net::send(
+                        fd,
+                        &context.shared.block[at as usize..(at + len) as usize],
+                        false,
+                    )
+                }
+            }
         }
         Rest::File(file, _) => send_file(fd, file, pos, len_max),
     }

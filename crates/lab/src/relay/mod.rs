@@ -164,8 +164,8 @@ impl Thread {
                 .context("cannot wait for events")?;
             for (token, flags) in events.iter() {
                 match token {
+                    STOP_TOKEN => {}
                     LISTEN_TOKEN => self.accept(),
-                    TOKENS_RESERVED.. => {}
                     _ => self.drive(token, flags),
                 }
             }

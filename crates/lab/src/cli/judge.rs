@@ -1,0 +1,231 @@
+//! `integrity`, `bench` and `compare` on the command line.
+
+use crate::compare::config::Job;
+use crate::compare::peer::{self, Peer, Programs};
+use crate::compare::scenario::{self, SCENARIOS};
+use crate::compare::{self, table};
+use crate::host::CpuList;
+use crate::integrity;
+use crate::net::parse_addr;
+use crate::origin::{self, Origin};
+use crate::process::{WorkDir, free_port};
+use crate::units::{parse_size, parse_time, show_size};
+use anyhow::Result;
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Where the programs are.
+#[derive(Debug, Clone, Args)]
+pub struct ProgramArgs {
+    /// Sluice's binary (default: beside this program)
+    #[arg(long)]
+    sluice: Option<PathBuf>,
+    /// HAProxy's binary (default: in PATH)
+    #[arg(long)]
+    haproxy: Option<PathBuf>,
+    /// nginx's binary (default: in PATH)
+    #[arg(long)]
+    nginx: Option<PathBuf>,
+}
+
+impl From<ProgramArgs> for Programs {
+    fn from(args: ProgramArgs) -> Self {
+        Self {
+            sluice: args.sluice,
+            haproxy: args.haproxy,
+            nginx: args.nginx,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct IntegrityArgs {
+    /// Address of a proxy in front of a sluice-lab origin; without it, proxies are started (see --run)
+    #[arg(long, value_parser = parse_addr)]
+    proxy: Option<SocketAddr>,
+    /// Proxy to start with an origin behind it: HTTP and TCP mode, with and without splice
+    #[arg(long, value_enum, default_value = "sluice", conflicts_with = "proxy")]
+    run: Peer,
+    #[command(flatten)]
+    programs: ProgramArgs,
+    /// Objects
+    #[arg(short, long, default_value_t = 10_000)]
+    n: u64,
+    /// Largest object
+    #[arg(long, default_value = "100m", value_parser = parse_size)]
+    max_size: u64,
+    /// Largest total (of each run)
+    #[arg(long, default_value = "5g", value_parser = parse_size)]
+    max_total: u64,
+    /// Concurrent connections
+    #[arg(short = 'c', long, default_value_t = 8)]
+    conns: usize,
+    /// Seed of sizes and contents
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The form for a test suite: 400 objects up to 8 MiB, 256 MiB in all
+    #[arg(long)]
+    short: bool,
+}
+
+impl IntegrityArgs {
+    pub fn run(self) -> Result<ExitCode> {
+        let runs = match self.proxy {
+            Some(addr) => vec![("proxy", self.transfer(addr)?)],
+            None => self.started()?,
+        };
+        let mut wrong = 0;
+        for (name, found) in &runs {
+            for line in &found.wrong {
+                println!("{name}: {line}");
+            }
+            println!("{name}: {}", found.summary());
+            wrong += found.wrong_count + u64::from(found.interrupted);
+        }
+        Ok(if wrong == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+
+    /// All four ways through a proxy of our own.
+    fn started(&self) -> Result<Vec<(&'static str, integrity::Findings)>> {
+        let programs = Programs::from(self.programs.clone());
+        let origin = Origin::start(&origin::Options::default())?;
+        let mut runs = Vec::new();
+        for (name, tcp, splice) in [
+            ("http", false, false),
+            ("http splice", false, true),
+            ("tcp", true, false),
+            ("tcp splice", true, true),
+        ] {
+            if crate::sys::interrupted() {
+                break;
+            }
+            let dir = WorkDir::new()?;
+            let listen = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+            let job = Job {
+                tcp,
+                splice,
+                ..Job::new(listen, origin.addrs.clone())
+            };
+            let mut running =
+                peer::start(self.run, &programs, &job, &CpuList::default(), dir.path())?;
+            runs.push((name, self.transfer(running.addr)?));
+            running.process.check_alive()?;
+        }
+        Ok(runs)
+    }
+
+    fn transfer(&self, target: SocketAddr) -> Result<integrity::Findings> {
+        let mut options = integrity::Options {
+            target,
+            count: self.n,
+            size_max: self.max_size,
+            total_max: self.max_total,
+            conns: self.conns,
+            seed: self.seed,
+            stall: integrity::STALL_TIMEOUT,
+        };
+        if self.short {
+            (options.count, options.size_max, options.total_max) = (400, 8 << 20, 256 << 20);
+        }
+        let bar = indicatif::ProgressBar::new(options.count);
+        let found = integrity::run(&options, |done| bar.set_position(done))?;
+        bar.finish_and_clear();
+        Ok(found)
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = scenario_help())]
+pub struct CompareArgs {
+    /// Scenarios to run (default: all that have targets)
+    scenarios: Vec<String>,
+    /// Proxies to compare
+    #[arg(short, long, value_enum, value_delimiter = ',', default_values_t = Peer::ALL)]
+    peers: Vec<Peer>,
+    /// The proxy that ratios are against
+    #[arg(short, long, value_enum, default_value = "haproxy")]
+    baseline: Peer,
+    #[command(flatten)]
+    programs: ProgramArgs,
+    /// Interleaved rounds
+    #[arg(short, long, default_value_t = 11)]
+    rounds: usize,
+    /// Length of a round's measure
+    #[arg(short, long, default_value = "2s", value_parser = parse_time)]
+    duration: Duration,
+    /// Unmeasured load before it
+    #[arg(short, long, default_value = "500ms", value_parser = parse_time)]
+    warm_up: Duration,
+    /// CPUs of the proxy (default: the first)
+    #[arg(long)]
+    proxy_cpus: Option<CpuList>,
+    /// CPUs of load and origin (default: all but the first)
+    #[arg(long)]
+    load_cpus: Option<CpuList>,
+    /// 3 rounds of 0.3 s: shows that it works, says little
+    #[arg(long)]
+    short: bool,
+    /// Write everything that was measured as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Say less while it runs
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn scenario_help() -> String {
+    let lines: Vec<_> = SCENARIOS
+        .iter()
+        .map(|s| format!("  {:<14} {}", s.name, s.title))
+        .collect();
+    format!("Scenarios:\n{}", lines.join("\n"))
+}
+
+impl CompareArgs {
+    pub fn run(self) -> Result<ExitCode> {
+        let programs = Programs::from(self.programs);
+        let peers = compare::available(&self.peers, &programs, |reason| {
+            eprintln!("left out: {reason}")
+        })?;
+        let (first, rest) = compare::Options::split_cpus();
+        let mut options = compare::Options {
+            scenarios: scenario::select(&self.scenarios).map_err(anyhow::Error::msg)?,
+            peers,
+            programs,
+            rounds: self.rounds,
+            warm_up: self.warm_up,
+            duration: self.duration,
+            proxy_cpus: self.proxy_cpus.unwrap_or(first),
+            load_cpus: self.load_cpus.unwrap_or(rest),
+            baseline: self.baseline,
+        };
+        if self.short {
+            (options.rounds, options.duration, options.warm_up) =
+                (3, Duration::from_millis(300), Duration::from_millis(100));
+        }
+        let quiet = self.quiet;
+        let outcome = compare::run(&options, |line| {
+            if !quiet {
+                eprintln!("{line}");
+            }
+        })?;
+        print!("{}", table::text(&outcome));
+        if let Some(file) = &self.json {
+            let text = serde_json::to_string_pretty(&outcome)?;
+            compare::write_file(file, &text)?;
+            println!(
+                "written: {} ({})",
+                file.display(),
+                show_size(text.len() as u64)
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

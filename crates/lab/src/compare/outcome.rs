@@ -1,0 +1,285 @@
+//! What came out of a comparison, and what it says: ratios with their intervals, targets reached or not.
+
+use super::Options;
+use super::peer::{Peer, Programs, Running};
+use super::round::Sample;
+use super::scenario::{Scenario, Target};
+use crate::stats::{Interval, bootstrap_median, median, paired_ratios};
+use serde::Serialize;
+
+/// A whole comparison.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The peer that the ratios are against.
+    pub baseline: Peer,
+    /// Rounds that were asked for.
+    pub rounds: usize,
+    /// Seconds measured in each.
+    pub seconds: f64,
+    /// CPUs of the proxy and of load and origin.
+    pub cpus: [String; 2],
+    /// What was measured.
+    pub scenarios: Vec<Measured>,
+}
+
+/// One scenario's measurements.
+#[derive(Debug, Clone, Serialize)]
+pub struct Measured {
+    /// Scenario's name.
+    pub name: &'static str,
+    /// What it is.
+    pub title: &'static str,
+    /// Unit of the cost.
+    pub unit: &'static str,
+    /// By proxy.
+    pub peers: Vec<PeerRounds>,
+    #[serde(skip)]
+    scenario: Scenario,
+}
+
+/// One proxy's rounds in a scenario.
+#[derive(Debug, Clone, Serialize)]
+pub struct PeerRounds {
+    /// Who.
+    pub peer: Peer,
+    /// What it says it is.
+    pub version: String,
+    /// How it was started.
+    pub command: String,
+    /// What it was told.
+    pub config: String,
+    /// Round by round.
+    pub samples: Vec<Sample>,
+}
+
+impl PeerRounds {
+    /// One figure of every round.
+    #[must_use]
+    pub fn series(&self, of: impl Fn(&Sample) -> f64) -> Vec<f64> {
+        self.samples.iter().map(of).collect()
+    }
+
+    /// Median of the cost.
+    #[must_use]
+    pub fn cost(&self) -> Option<f64> {
+        median(&self.series(|s| s.cost))
+    }
+}
+
+impl Outcome {
+    /// An empty one.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        Self {
+            baseline: options.baseline,
+            rounds: options.rounds,
+            seconds: options.duration.as_secs_f64(),
+            cpus: [
+                options.proxy_cpus.to_string(),
+                options.load_cpus.to_string(),
+            ],
+            scenarios: Vec::new(),
+        }
+    }
+
+    /// How many targets were reached, and how many could be judged.
+    #[must_use]
+    pub fn score(&self) -> (usize, usize) {
+        let verdicts: Vec<_> = self.scenarios.iter().flat_map(Measured::verdicts).collect();
+        (
+            verdicts.iter().filter(|v| v.reached).count(),
+            verdicts.len(),
+        )
+    }
+}
+
+/// A target, judged.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// What was to be reached, as a sentence.
+    pub target: String,
+    /// The measured ratio or figure.
+    pub measured: Interval,
+    /// Whether its median reaches the target.
+    pub reached: bool,
+    /// Whether the interval lies wholly on that side.
+    pub sure: bool,
+}
+
+impl Measured {
+    /// An empty one.
+    #[must_use]
+    pub fn new(scenario: &Scenario, peers: &[Peer], programs: &Programs) -> Self {
+        let rounds = |&peer: &Peer| PeerRounds {
+            peer,
+            version: programs.version(peer),
+            command: String::new(),
+            config: String::new(),
+            samples: Vec::new(),
+        };
+        Self {
+            name: scenario.name,
+            title: scenario.title,
+            unit: scenario.unit(),
+            peers: peers.iter().map(rounds).collect(),
+            scenario: *scenario,
+        }
+    }
+
+    /// Keeps how a proxy was started.
+    pub fn note(&mut self, running: &Running) {
+        if let Some(rounds) = self.peers.iter_mut().find(|p| p.peer == running.peer) {
+            rounds.command.clone_from(&running.process.command);
+            rounds.config.clone_from(&running.config);
+        }
+    }
+
+    /// Adds a round.
+    pub fn add(&mut self, peer: Peer, sample: Sample) {
+        if let Some(rounds) = self.peers.iter_mut().find(|p| p.peer == peer) {
+            rounds.samples.push(sample);
+        }
+    }
+
+    /// The rounds of a peer.
+    #[must_use]
+    pub fn of(&self, peer: Peer) -> Option<&PeerRounds> {
+        self.peers
+            .iter()
+            .find(|p| p.peer == peer && !p.samples.is_empty())
+    }
+
+    /// Cost of `one` over cost of `other`, round by round.
+    #[must_use]
+    pub fn ratio(&self, one: Peer, other: Peer) -> Option<Interval> {
+        let (one, other) = (
+            self.of(one)?.series(|s| s.cost),
+            self.of(other)?.series(|s| s.cost),
+        );
+        bootstrap_median(&paired_ratios(&one, &other))
+    }
+
+    /// The targets that can be judged with what was measured.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        self.scenario
+            .targets
+            .iter()
+            .filter_map(|target| self.judge(*target))
+            .collect()
+    }
+
+    fn judge(&self, target: Target) -> Option<Verdict> {
+        let (text, measured, bound) = match target {
+            Target::Ratio(peer, bound) => (
+                format!("<= {bound:.2} of {}", peer.name()),
+                self.ratio(Peer::Sluice, peer)?,
+                bound,
+            ),
+            Target::Better(bound) => {
+                let cost = |peer| self.of(peer).and_then(PeerRounds::cost);
+                let peers = [Peer::Haproxy, Peer::Nginx]
+                    .into_iter()
+                    .filter(|&p| cost(p).is_some());
+                let better = peers.min_by(|&a, &b| {
+                    cost(a)
+                        .partial_cmp(&cost(b))
+                        .unwrap_or(std::cmp::Ordering::Equal)
+                })?;
+                let text = format!("<= {bound:.2} of {} (the better peer)", better.name());
+                (text, self.ratio(Peer::Sluice, better)?, bound)
+            }
+            Target::Bytes(bound) => {
+                let bytes = self.of(Peer::Sluice)?.series(|s| s.cost);
+                (
+                    format!("<= {bound:.0} B a connection"),
+                    bootstrap_median(&bytes)?,
+                    bound,
+                )
+            }
+        };
+        let reached = measured.median <= bound;
+        let sure = if reached {
+            measured.high <= bound
+        } else {
+            measured.low > bound
+        };
+        Some(Verdict {
+            target: text,
+            measured,
+            reached,
+            sure,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::scenario;
+
+    fn measured(name: &str, costs: &[(Peer, &[f64])]) -> Measured {
+        let scenario = scenario::select(&[name.to_owned()]).unwrap()[0];
+        let peers: Vec<Peer> = costs.iter().map(|(peer, _)| *peer).collect();
+        let mut measured = Measured::new(&scenario, &peers, &Programs::default());
+        for (peer, costs) in costs {
+            for &cost in *costs {
+                measured.add(*peer, sample(cost));
+            }
+        }
+        measured
+    }
+
+    fn sample(cost: f64) -> Sample {
+        Sample {
+            cost,
+            user_share: 0.5,
+            busy: 1.0,
+            requests_per_s: 1.0,
+            conns_per_s: 1.0,
+            bits_per_s: 1.0,
+            latency_ns: [1; 4],
+            errors: 0,
+            resident_bytes: 1,
+        }
+    }
+
+    #[test]
+    fn targets_are_judged_by_the_median_of_paired_ratios() {
+        let rounds = measured(
+            "keepalive-64",
+            &[
+                (Peer::Sluice, &[12.0, 24.0, 12.0]),
+                (Peer::Haproxy, &[16.0, 32.0, 16.0]),
+                (Peer::Relay, &[8.0, 16.0, 8.0]),
+            ],
+        );
+        let verdicts = rounds.verdicts();
+        assert_eq!(
+            verdicts.len(),
+            2,
+            "nginx was not measured: its target is not judged"
+        );
+        assert!(
+            (verdicts[0].measured.median - 0.75).abs() < 1e-9
+                && verdicts[0].reached
+                && verdicts[0].sure
+        );
+        assert!((verdicts[1].measured.median - 1.5).abs() < 1e-9 && !verdicts[1].reached);
+    }
+
+    #[test]
+    fn the_better_peer_is_the_cheaper_one() {
+        let rounds = measured(
+            "close",
+            &[
+                (Peer::Sluice, &[30.0]),
+                (Peer::Haproxy, &[34.0]),
+                (Peer::Nginx, &[32.0]),
+            ],
+        );
+        let verdict = &rounds.verdicts()[0];
+        assert!(verdict.target.contains("nginx"));
+        assert!((verdict.measured.median - 30.0 / 32.0).abs() < 1e-9 && !verdict.reached);
+    }
+}
