@@ -37,16 +37,17 @@ pub struct Headers {
 }
 
 #[inline]
-pub(crate) fn tag_of(name: &[u8]) -> u32 {
-    match (name.first(), name.last()) {
-        (Some(&first), Some(&last)) => {
-            (name.len().min(0x7fff) as u32) << 16
-                | ((first | 0x20) as u32) << 8
-                | (last | 0x20) as u32
-        }
+pub(crate) const fn tag_of(name: &[u8]) -> u32 {
+    let (Some(&first), Some(&last)) = (name.first(), name.last()) else {
         // An empty name cannot be parsed nor added; bit 31 keeps it apart from a deleted line.
-        _ => 1 << 31,
-    }
+        return 1 << 31;
+    };
+    let len = if name.len() < 0x7fff {
+        name.len() as u32
+    } else {
+        0x7fff
+    };
+    len << 16 | ((first | 0x20) as u32) << 8 | (last | 0x20) as u32
 }
 
 impl Headers {
