@@ -22,10 +22,10 @@ pub mod testing;
 pub mod value;
 pub mod vars;
 
+pub use acl::{AclTable, Cond, Tri};
 pub use arglist::signature;
 pub use compile::{Expr, Loader, ParseCtx};
 pub use env::{Env, ProxyId, ServerId};
 pub use error::ExprError;
-pub use value::{Absent, Fetched, Sample, Type, Value};
-pub use acl::{AclTable, Cond, Tri};
 pub use logformat::{LogFormat, Purpose};
+pub use value::{Absent, Fetched, Sample, Type, Value};
