@@ -10,6 +10,7 @@ use sluice_expr::{AclTable, Cond, Expr, ExprError, Loader, LogFormat, ParseCtx, 
 
 use crate::diag::{Diagnostic, Excerpt, Severity};
 use crate::environ::Environ;
+use crate::files::BasePath;
 use crate::line::Line;
 use crate::model::{Caps, Global, Mode};
 use crate::raw::{Raw, RawProxy};
@@ -68,8 +69,17 @@ pub(crate) enum Current {
     Userlist(usize),
     Ring(usize),
     HttpErrors(usize),
+    /// A section that repeats another and is not read.
+    Duplicate,
     /// A section of another part: refused at its header, its lines are checked for being known only.
     Later,
+}
+
+/// The first sections that began with a `defaults` section, by its name (`from`) and because it was the last.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DefaultsUse {
+    pub explicit: Option<Arc<Line>>,
+    pub implicit: Option<Arc<Line>>,
 }
 
 /// Parsing context.
@@ -79,6 +89,10 @@ pub struct Cx<'a> {
     pub environ: Environ,
     pub raw: Raw,
     pub(crate) defaults: Vec<RawProxy>,
+    /// Who used each of `defaults`, in step with it.
+    pub(crate) defaults_used: Vec<DefaultsUse>,
+    /// `default-path`
+    pub(crate) base_path: BasePath,
     pub(crate) current: Current,
     /// The section's kind, one bit; empty before the first.
     pub(crate) section: Sections,
@@ -94,6 +108,8 @@ impl<'a> Cx<'a> {
             environ: Environ::new(&opts.env),
             raw: Raw::default(),
             defaults: Vec::new(),
+            defaults_used: Vec::new(),
+            base_path: BasePath::default(),
             current: Current::Nowhere,
             section: Sections::empty(),
             section_name: String::new(),
@@ -232,6 +248,7 @@ impl<'a> Cx<'a> {
         let acls = proxy.map_or(&none, |p| &p.acls);
         let loader = CfgLoader {
             files: self.opts.loader,
+            base: &self.base_path,
             environ: &self.environ,
         };
         let ctx = ParseCtx {
@@ -419,12 +436,13 @@ impl<'a> Cx<'a> {
 /// The caller's files with the environment as `setenv` left it.
 struct CfgLoader<'a> {
     files: &'a dyn Loader,
+    base: &'a BasePath,
     environ: &'a Environ,
 }
 
 impl Loader for CfgLoader<'_> {
     fn load(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.files.load(path)
+        self.files.load(&self.base.join(&self.environ.file, path))
     }
     fn env(&self, name: &str) -> Option<String> {
         self.environ.var(name).map(str::to_owned)

@@ -10,6 +10,7 @@ pub mod condition;
 pub mod cx;
 pub mod diag;
 pub mod environ;
+pub mod files;
 pub mod lex;
 pub mod line;
 pub mod model;

@@ -17,10 +17,25 @@ pub struct Raw {
     /// `stats socket` and other lines of `global` that name a proxy or a user list are resolved from here.
     pub proxies: Vec<RawProxy>,
     pub userlists: Vec<(Userlist, Arc<Line>)>,
-    /// `group NAME users a,b` lines: user list index, group, users.
-    pub userlist_groups: Vec<(usize, String, Written)>,
+    /// `group NAME [users a,b]` lines: user list index, group, users.
+    pub userlist_groups: Vec<(usize, String, Option<Written>)>,
+    /// Groups named on `user` lines: user list index, group, where.
+    pub userlist_group_uses: Vec<(usize, String, Written)>,
+    /// `cpu-map` lines, expanded once the number of workers is known.
+    pub cpu_maps: Vec<RawCpuMap>,
     pub rings: Vec<(Ring, Arc<Line>)>,
     pub http_errors: Vec<HttpErrors>,
+}
+
+/// One `cpu-map` line; numbers of processes and threads are from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawCpuMap {
+    pub auto: bool,
+    pub processes: Vec<u32>,
+    /// `None`: none were written.
+    pub threads: Option<Vec<u32>>,
+    pub cpus: Vec<u32>,
+    pub line: Arc<Line>,
 }
 
 /// `http-errors NAME`: a set of replies that proxies refer to.
@@ -222,8 +237,8 @@ pub struct RawProxy {
     pub caps: Caps,
     /// The header line.
     pub line: Arc<Line>,
-    /// The named `defaults` this section came from (its rules run before this section's own).
-    pub defaults: Option<Arc<RawProxy>>,
+    /// The `defaults` section it came from, an index among them (its rules run before this section's own).
+    pub defaults: Option<usize>,
     pub settings: Settings,
 
     // Never inherited as values.

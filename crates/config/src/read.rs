@@ -123,6 +123,9 @@ pub(crate) fn dispatch(cx: &mut Cx<'_>, mut line: Line) {
         };
         return;
     }
+    if matches!(cx.current, Current::Duplicate | Current::Later) {
+        return;
+    }
     if cx.current == Current::Nowhere {
         // After a header that was refused there is nothing sensible to say about its lines.
         if cx.section.is_empty() {

@@ -33,6 +33,7 @@ bitflags! {
         const CRT_STORE = 1 << 16;
         const TRACES = 1 << 17;
         const ACME = 1 << 18;
+        const HEALTHCHECK = 1 << 19;
 
         /// Columns of the manual's keyword matrix (chapter 4.1).
         const ALL_PROXIES = Self::DEFAULTS.bits() | Self::FRONTEND.bits() | Self::LISTEN.bits() | Self::BACKEND.bits();
@@ -205,14 +206,11 @@ pub(crate) fn word_matches(own: &str, word: &str) -> bool {
     }
 }
 
-/// Every table of keywords, in the order of the documentation.
-fn tables() -> &'static [&'static [Keyword]] {
-    crate::section::KEYWORD_TABLES
-}
-
 /// Every keyword.
 pub fn keywords() -> impl Iterator<Item = &'static Keyword> {
-    tables().iter().flat_map(|table| table.iter())
+    crate::section::tables()
+        .chain([crate::proxy::KEYWORDS])
+        .flat_map(|table| table.iter())
 }
 
 /// What the registry knows about the first words of a line.

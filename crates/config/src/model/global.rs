@@ -8,6 +8,8 @@ pub struct Global {
     pub nbthread: Option<u32>,
     /// `nbproc N` of old files: as many worker threads, unless `nbthread` says otherwise.
     pub nbproc: Option<u32>,
+    /// `thread-hard-limit`: the number of workers chosen by the process stays below.
+    pub thread_hard_limit: Option<u32>,
     /// CPUs each worker may run on: index is the worker (from 0); empty: anywhere.
     pub cpu_map: Vec<CpuMap>,
     pub maxconn: Option<u32>,
@@ -23,6 +25,8 @@ pub struct Global {
     pub chroot: Option<String>,
     pub daemon: bool,
     pub master_worker: bool,
+    /// The master leaves when a worker fails (`master-worker` without `no-exit-on-failure`).
+    pub exit_on_failure: bool,
     pub quiet: bool,
     pub zero_warning: bool,
     pub pidfile: Option<String>,
@@ -73,6 +77,7 @@ impl Default for Global {
         Global {
             nbthread: None,
             nbproc: None,
+            thread_hard_limit: None,
             cpu_map: Vec::new(),
             maxconn: None,
             maxconnrate: 0,
@@ -87,6 +92,7 @@ impl Default for Global {
             chroot: None,
             daemon: false,
             master_worker: false,
+            exit_on_failure: true,
             quiet: false,
             zero_warning: false,
             pidfile: None,
@@ -194,6 +200,7 @@ pub struct Tune {
     pub vars_sess_max: usize,
     pub vars_txn_max: usize,
     pub vars_reqres_max: usize,
+    pub vars_check_max: usize,
     pub pattern_cache_size: usize,
     pub idle_pool_shared: bool,
     pub max_checks_per_thread: u32,
@@ -223,6 +230,7 @@ impl Default for Tune {
             vars_sess_max: 0,
             vars_txn_max: 0,
             vars_reqres_max: 0,
+            vars_check_max: 0,
             pattern_cache_size: 10000,
             idle_pool_shared: true,
             max_checks_per_thread: 0,

@@ -28,6 +28,23 @@ pub struct LogSample {
     pub size: u32,
 }
 
+impl LogFormatKind {
+    /// Reads the name of a format.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "local" => LogFormatKind::Local,
+            "rfc3164" => LogFormatKind::Rfc3164,
+            "rfc5424" => LogFormatKind::Rfc5424,
+            "priority" => LogFormatKind::Priority,
+            "short" => LogFormatKind::Short,
+            "timed" => LogFormatKind::Timed,
+            "iso" => LogFormatKind::Iso,
+            "raw" => LogFormatKind::Raw,
+            _ => return None,
+        })
+    }
+}
+
 /// `format NAME` of a log target: the envelope around the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormatKind {

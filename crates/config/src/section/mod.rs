@@ -1,6 +1,9 @@
 //! The sections of a file: what opens each, and every keyword table.
 
-mod header;
+mod global;
+pub(crate) mod header;
+mod ring;
+mod userlist;
 
 use std::sync::Arc;
 
@@ -8,8 +11,11 @@ use crate::cx::Cx;
 use crate::line::Line;
 use crate::registry::{Keyword, Sections};
 
-/// Every table of the registry, in the order the documentation shows.
-pub(crate) static KEYWORD_TABLES: &[&[Keyword]] = &[crate::proxy::KEYWORDS];
+/// The tables of all sections but the proxies', in the order the documentation shows.
+pub(crate) fn tables() -> impl Iterator<Item = &'static [Keyword]> {
+    let small: [&'static [Keyword]; 2] = [userlist::KEYWORDS, ring::KEYWORDS];
+    global::TABLES.iter().copied().chain(small)
+}
 
 /// One kind of section.
 pub struct Section {
@@ -18,6 +24,8 @@ pub struct Section {
     /// "" none, "<name>" required, "[<name>]" optional.
     pub args: &'static str,
     pub help: &'static str,
+    /// The part that brings it, when that is not this one.
+    pub later: Option<&'static str>,
     pub(crate) open: fn(&mut Cx<'_>, &Arc<Line>),
 }
 
