@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sluice_http::Method;
 
-use super::{Cursor, arg_int, arg_str, never, text};
+use super::{Cursor, arg_int, arg_str, from_hex, never, text};
 use crate::args::Arg;
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;
@@ -78,17 +78,6 @@ fn prepare_bin(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
         .ok_or_else(|| BadArg::new(0, "the value must be an even number of hexadecimal digits"))?;
     args[0] = Arg::Str(bytes);
     Ok(())
-}
-
-/// The bytes a text of hexadecimal digits stands for.
-fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
-    if text.len() % 2 != 0 {
-        return None;
-    }
-    let digit = |b: &u8| char::from(*b).to_digit(16);
-    text.chunks_exact(2)
-        .map(|pair| Some((digit(&pair[0])? * 16 + digit(&pair[1])?) as u8))
-        .collect()
 }
 
 /// `env` is read once, here: an unset variable is an empty string's absence.

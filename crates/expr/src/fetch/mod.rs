@@ -87,10 +87,15 @@ mod body;
 mod conn;
 mod constant;
 mod cookie;
+mod distcc;
 mod header;
+mod hello;
 mod line;
 mod param;
+mod payload;
 mod process;
+mod rdp;
+mod ssl_hello;
 
 /// The tables, one a topic.
 const GROUPS: &[&[FetchDef]] = &[
@@ -103,6 +108,10 @@ const GROUPS: &[&[FetchDef]] = &[
     param::DEFS,
     body::DEFS,
     auth::DEFS,
+    payload::DEFS,
+    ssl_hello::DEFS,
+    rdp::DEFS,
+    distcc::DEFS,
 ];
 
 static SORTED: LazyLock<Vec<&'static FetchDef>> = LazyLock::new(|| {
@@ -205,6 +214,30 @@ fn headers_at_hand(env: &dyn Env) -> Result<&Headers, Absent> {
         Dir::Request => request(env).map(|r| &r.headers),
         Dir::Response => response(env).map(|r| &r.headers),
     }
+}
+
+/// What `read` makes of the bytes in a channel; what it lacks will never come when they are all.
+fn content<'a>(
+    env: &'a dyn Env,
+    dir: Dir,
+    read: impl FnOnce(&'a [u8]) -> Fetched<'a>,
+) -> Fetched<'a> {
+    let content = env.content(dir).ok_or(Absent::Never)?;
+    match read(content.bytes) {
+        Err(Absent::NotYet) if content.is_final => Err(Absent::Never),
+        fetched => fetched,
+    }
+}
+
+/// The bytes a text of hexadecimal digits stands for.
+fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |b: &u8| char::from(*b).to_digit(16);
+    text.chunks_exact(2)
+        .map(|pair| Some((digit(&pair[0])? * 16 + digit(&pair[1])?) as u8))
+        .collect()
 }
 
 /// Goes on where `cursor` stands among `lines`: `split` cuts the next thing off what it gets and says what is left
