@@ -7,3 +7,4 @@ pub mod config;
 pub mod host;
 pub mod maglev;
 pub mod sched;
+pub mod vrrp;
