@@ -1,0 +1,469 @@
+//! The table of virtual servers in the datapath: what shall be there is compared with what is, and the difference is
+//! written. Packets see a service before or after its change, never in between: servers and ring first, then the entry
+//! of the virtual address, and room that was given up rests until the next change.
+
+use super::layout::{self, ServerEntry, ServiceEntry, Settings, Tally};
+use super::programs::{LoadError, Programs, Sizes};
+use super::ring::{Range, Rings};
+use crate::config::model::{Forwarding, Protocol, Scheduler};
+use crate::maglev;
+use crate::sched::{self, Load, Pick};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Vip {
+    pub ip: IpAddr,
+    pub port: u16,
+    pub protocol: Protocol,
+}
+
+/// A real server as it shall be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Server {
+    pub ip: IpAddr,
+    pub port: u16,
+    pub forwarding: Forwarding,
+    /// 0 drains: flows stay, none are added.
+    pub weight: u32,
+    pub conns_max: u32,
+}
+
+/// A virtual server as it shall be: all addresses of a group share servers and ring.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Service {
+    /// What it is known by between changes.
+    pub name: String,
+    pub vips: Vec<Vip>,
+    pub scheduler: Scheduler,
+    pub hash_port: bool,
+    pub hash_fallback: bool,
+    pub one_packet: bool,
+    /// Seconds and prefix length.
+    pub persistence: Option<(u32, u8)>,
+    pub servers: Vec<Server>,
+}
+
+/// How a server is reached: the neighbour table's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Egress {
+    pub ifindex: u32,
+    pub next_hop: [u8; 6],
+    pub own_mac: [u8; 6],
+    /// Our address towards it, for tunnels.
+    pub source: IpAddr,
+}
+
+type ServerKey = (String, IpAddr, u16);
+
+struct Slot {
+    entry: ServerEntry,
+}
+
+struct Installed {
+    service: Service,
+    id: u32,
+    ring: Range,
+}
+
+/// Counts of one server.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct ServerCounts {
+    pub active: u32,
+    pub inactive: u32,
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+pub struct Director {
+    pub programs: Programs,
+    installed: BTreeMap<String, Installed>,
+    slots: HashMap<ServerKey, (u32, Slot)>,
+    generations: Vec<u16>,
+    free_slots: Vec<u32>,
+    free_ids: Vec<u32>,
+    ids_used: u32,
+    rings: Rings,
+    egress: HashMap<IpAddr, Egress>,
+    settings: Settings,
+    servers_max: u32,
+}
+
+/// As many services as the maps `cursors` and `service_tallies` hold.
+const SERVICES_MAX: u32 = 16384;
+
+impl Director {
+    pub fn new(sizes: Sizes, settings: Settings) -> Result<Self, LoadError> {
+        let mut programs = Programs::load(sizes)?;
+        programs.set_settings(&settings)?;
+        Ok(Director {
+            programs,
+            installed: BTreeMap::new(),
+            slots: HashMap::new(),
+            generations: Vec::new(),
+            free_slots: Vec::new(),
+            free_ids: Vec::new(),
+            ids_used: 0,
+            rings: Rings::new(sizes.rings),
+            egress: HashMap::new(),
+            settings,
+            servers_max: sizes.servers,
+        })
+    }
+
+    pub fn set_settings(&mut self, settings: Settings) -> Result<(), LoadError> {
+        self.settings = Settings {
+            nat: self.settings.nat,
+            ..settings
+        };
+        self.programs.set_settings(&self.settings)
+    }
+
+    /// Makes the datapath serve exactly these services. Gives how many were written (the rest were as they should be).
+    pub fn apply(&mut self, services: &[Service]) -> Result<usize, LoadError> {
+        self.rings.settle();
+        let nat = services
+            .iter()
+            .flat_map(|s| &s.servers)
+            .any(|s| s.forwarding == Forwarding::Nat);
+        if nat && !self.settings.nat {
+            self.settings.nat = true;
+            self.programs.set_settings(&self.settings)?;
+        }
+        let gone: Vec<String> = self
+            .installed
+            .keys()
+            .filter(|n| !services.iter().any(|s| s.name == **n))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.remove(&name)?;
+        }
+        let mut written = 0;
+        for service in services {
+            if self
+                .installed
+                .get(&service.name)
+                .is_some_and(|i| i.service == *service)
+            {
+                continue;
+            }
+            self.install(service)?;
+            written += 1;
+        }
+        Ok(written)
+    }
+
+    fn remove(&mut self, name: &str) -> Result<(), LoadError> {
+        let Some(old) = self.installed.remove(name) else {
+            return Ok(());
+        };
+        for vip in &old.service.vips {
+            self.programs
+                .remove_vip(vip.ip, vip.port, vip.protocol.number())?;
+        }
+        for server in &old.service.servers {
+            self.release(name, server)?;
+        }
+        self.rings.give_back(old.ring);
+        self.free_ids.push(old.id);
+        Ok(())
+    }
+
+    fn release(&mut self, name: &str, server: &Server) -> Result<(), LoadError> {
+        let Some((index, mut slot)) =
+            self.slots
+                .remove(&(name.to_string(), server.ip, server.port))
+        else {
+            return Ok(());
+        };
+        slot.entry.present = false;
+        self.programs.set_server(index, &slot.entry)?;
+        self.programs.set_load(index, 0, 0)?;
+        self.free_slots.push(index);
+        Ok(())
+    }
+
+    fn install(&mut self, service: &Service) -> Result<(), LoadError> {
+        let mut indices = Vec::with_capacity(service.servers.len());
+        for server in &service.servers {
+            indices.push(self.place(&service.name, server)?);
+        }
+        let (pick, load, order) = ring(service);
+        let ring: Vec<u32> = order
+            .iter()
+            .filter_map(|i| indices.get(*i as usize).copied())
+            .collect();
+        let range = self
+            .rings
+            .take(ring.len() as u32)
+            .ok_or(LoadError::Missing("room for another ring; raise --rings"))?;
+        self.programs.set_ring(range.start, &ring)?;
+        let id = match self.installed.get(&service.name) {
+            Some(old) => old.id,
+            None => match self.free_ids.pop() {
+                Some(id) => id,
+                None if self.ids_used < SERVICES_MAX => {
+                    self.ids_used += 1;
+                    self.ids_used - 1
+                }
+                None => return Err(LoadError::Missing("room for another virtual server")),
+            },
+        };
+        let mut flags = 0;
+        for (set, bit) in [
+            (service.hash_port, layout::SERVICE_HASH_PORT),
+            (service.hash_fallback, layout::SERVICE_FALLBACK),
+            (service.one_packet, layout::SERVICE_ONE_PACKET),
+            (service.persistence.is_some(), layout::SERVICE_PERSISTENT),
+        ] {
+            flags |= if set { bit } else { 0 };
+        }
+        let (persist_timeout_s, persist_prefix) = service.persistence.unwrap_or_default();
+        let entry = ServiceEntry {
+            id,
+            pick,
+            load,
+            flags,
+            persist_prefix,
+            ring_start: range.start,
+            ring_length: range.length,
+            persist_timeout_s,
+        };
+        for vip in &service.vips {
+            self.programs
+                .set_vip(vip.ip, vip.port, vip.protocol.number(), &entry)?;
+        }
+        let installed = Installed {
+            service: service.clone(),
+            id,
+            ring: range,
+        };
+        if let Some(old) = self.installed.insert(service.name.clone(), installed) {
+            for vip in old
+                .service
+                .vips
+                .iter()
+                .filter(|v| !service.vips.contains(v))
+            {
+                self.programs
+                    .remove_vip(vip.ip, vip.port, vip.protocol.number())?;
+            }
+            let gone = old.service.servers.iter().filter(|s| {
+                !service
+                    .servers
+                    .iter()
+                    .any(|n| (n.ip, n.port) == (s.ip, s.port))
+            });
+            for server in gone {
+                self.release(&service.name, server)?;
+            }
+            self.rings.give_back(old.ring);
+        }
+        Ok(())
+    }
+
+    /// Writes a server's entry, into its slot or a new one.
+    fn place(&mut self, name: &str, server: &Server) -> Result<u32, LoadError> {
+        let key = (name.to_string(), server.ip, server.port);
+        let (index, generation) = match self.slots.get(&key) {
+            Some((index, slot)) => (*index, slot.entry.generation),
+            None => {
+                let index = match self.free_slots.pop() {
+                    Some(i) => i,
+                    None if (self.generations.len() as u32) < self.servers_max => {
+                        self.generations.push(0);
+                        self.generations.len() as u32 - 1
+                    }
+                    None => {
+                        return Err(LoadError::Missing(
+                            "room for another server; raise --servers",
+                        ));
+                    }
+                };
+                let generation = &mut self.generations[index as usize];
+                *generation = generation.wrapping_add(1);
+                (index, *generation)
+            }
+        };
+        let egress = self.egress.get(&server.ip);
+        let entry = ServerEntry {
+            address: server.ip,
+            tunnel_source: egress.map(|e| e.source),
+            ifindex: egress.map_or(0, |e| e.ifindex),
+            weight: server.weight,
+            conns_max: server.conns_max,
+            port: server.port,
+            generation,
+            kind: match server.forwarding {
+                Forwarding::Nat => layout::KIND_NAT,
+                Forwarding::DirectRouting => layout::KIND_DIRECT,
+                Forwarding::Tunnel => layout::KIND_TUNNEL,
+            },
+            present: true,
+            next_hop: egress.map_or([0; 6], |e| e.next_hop),
+            own_mac: egress.map_or([0; 6], |e| e.own_mac),
+        };
+        let unchanged = self.slots.get(&key).is_some_and(|(_, s)| s.entry == entry);
+        if !unchanged {
+            self.programs.set_server(index, &entry)?;
+        }
+        self.slots.insert(key, (index, Slot { entry }));
+        Ok(index)
+    }
+
+    /// The neighbour table knows (or no longer knows) the way to a server.
+    pub fn set_egress(&mut self, ip: IpAddr, egress: Option<Egress>) -> Result<(), LoadError> {
+        if self.egress.get(&ip) == egress.as_ref() {
+            return Ok(());
+        }
+        match egress {
+            Some(e) => self.egress.insert(ip, e),
+            None => self.egress.remove(&ip),
+        };
+        for (index, slot) in self
+            .slots
+            .values_mut()
+            .filter(|(_, s)| s.entry.address == ip)
+        {
+            slot.entry.ifindex = egress.map_or(0, |e| e.ifindex);
+            if let Some(e) = egress {
+                slot.entry.next_hop = e.next_hop;
+                slot.entry.own_mac = e.own_mac;
+                slot.entry.tunnel_source = Some(e.source);
+            }
+            self.programs.set_server(*index, &slot.entry)?;
+        }
+        Ok(())
+    }
+
+    pub fn egress(&self, ip: IpAddr) -> Option<&Egress> {
+        self.egress.get(&ip)
+    }
+
+    /// All servers' addresses, each once.
+    pub fn server_addresses(&self) -> Vec<IpAddr> {
+        let mut all: Vec<IpAddr> = self.slots.keys().map(|(_, ip, _)| *ip).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        self.installed.values().map(|i| &i.service)
+    }
+
+    pub fn service_tally(&self, name: &str) -> Tally {
+        self.installed
+            .get(name)
+            .and_then(|i| self.programs.service_tally(i.id).ok())
+            .unwrap_or_default()
+    }
+
+    pub fn server_counts(&self, name: &str, ip: IpAddr, port: u16) -> ServerCounts {
+        let Some((index, _)) = self.slots.get(&(name.to_string(), ip, port)) else {
+            return ServerCounts::default();
+        };
+        let (active, inactive) = self.programs.load_of(*index).unwrap_or_default();
+        ServerCounts {
+            active,
+            inactive,
+            tally: self.programs.server_tally(*index).unwrap_or_default(),
+        }
+    }
+
+    /// Which server a slot holds: service name, address, port.
+    pub fn server_at(&self, index: u32) -> Option<(&str, IpAddr, u16)> {
+        self.slots
+            .iter()
+            .find(|(_, (i, _))| *i == index)
+            .map(|((name, ip, port), _)| (name.as_str(), *ip, *port))
+    }
+
+    /// Slot and generation of a server, for flows that come from a twin.
+    pub fn slot_of(&self, name: &str, ip: IpAddr, port: u16) -> Option<(u32, u16)> {
+        self.slots
+            .get(&(name.to_string(), ip, port))
+            .map(|(i, s)| (*i, s.entry.generation))
+    }
+
+    pub fn id_of(&self, name: &str) -> Option<u32> {
+        self.installed.get(name).map(|i| i.id)
+    }
+
+    /// Drops flows past their time and counts the others, so that lc and its kin see what is. `now_ns` is CLOCK_MONOTONIC.
+    /// Gives the number of flows that live.
+    pub fn sweep(&mut self, now_ns: u64) -> Result<usize, LoadError> {
+        let mut dead = Vec::new();
+        let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();
+        let mut alive = 0;
+        for (key, flow) in self.programs.flows() {
+            let timeout = self
+                .settings
+                .timeout_s
+                .get(usize::from(flow.state))
+                .copied()
+                .unwrap_or(0);
+            if now_ns.saturating_sub(flow.seen_ns) > u64::from(timeout) * 1_000_000_000 {
+                dead.push(key);
+                continue;
+            }
+            alive += 1;
+            let count = counts.entry(flow.server).or_default();
+            if flow.active() {
+                count.0 += 1;
+            } else {
+                count.1 += 1;
+            }
+        }
+        for key in dead {
+            self.programs.remove_flow(&key)?;
+        }
+        for (index, _) in self.slots.values() {
+            let (active, inactive) = counts.get(index).copied().unwrap_or_default();
+            self.programs.set_load(*index, active, inactive)?;
+        }
+        Ok(alive)
+    }
+}
+
+/// How a service picks, and the order of its servers in the ring.
+fn ring(service: &Service) -> (u8, u8, Vec<u32>) {
+    let weights: Vec<u32> = service.servers.iter().map(|s| s.weight).collect();
+    let order = match service.scheduler {
+        Scheduler::RoundRobin => sched::round_robin(&weights),
+        Scheduler::WeightedRoundRobin => sched::weighted_round_robin(&weights),
+        Scheduler::FailOver => sched::fail_over(&weights),
+        Scheduler::SourceHash | Scheduler::DestinationHash => sched::hash_slots(&weights),
+        Scheduler::Maglev => {
+            let backends: Vec<maglev::Backend> = service
+                .servers
+                .iter()
+                .map(|s| maglev::Backend {
+                    address: s.ip,
+                    port: s.port,
+                    weight: s.weight,
+                })
+                .collect();
+            maglev::table(&backends, maglev::size_for(backends.len()))
+        }
+        _ => sched::round_robin(&weights),
+    };
+    match sched::pick(service.scheduler) {
+        Pick::Counter => (layout::PICK_COUNTER, 0, order),
+        Pick::Hash if service.scheduler == Scheduler::DestinationHash => {
+            (layout::PICK_DESTINATION_HASH, 0, order)
+        }
+        Pick::Hash => (layout::PICK_SOURCE_HASH, 0, order),
+        Pick::Load(load) => {
+            let load = match load {
+                Load::Connections => 0,
+                Load::Weighted => 1,
+                Load::Expected => 2,
+                Load::NeverQueue => 3,
+                Load::Overflow => 4,
+            };
+            (layout::PICK_LOAD, load, order)
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Loading the XDP programs, attaching them, and their maps as typed calls.
+
+use super::layout::{
+    self, FLOW, FLOW_KEY, FlowEntry, FlowKey, LOAD, SERVER, SERVICE, SETTINGS, ServerEntry,
+    ServiceEntry, Settings, TALLY, Tally, VIP_KEY,
+};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::programs::xdp::XdpLinkId;
+use aya::programs::{TestRun as _, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
+use aya::{Ebpf, EbpfLoader};
+use std::net::IpAddr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// The object built by build.rs; empty if clang was missing.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/director.bpf.o"));
+
+#[derive(Debug, Error)]
+pub enum LoadError {
+    #[error(
+        "this sluice-l4 was built without its XDP programs: install clang, libbpf-dev and linux-libc-dev and build it again"
+    )]
+    NotBuilt,
+    #[error("cannot load the XDP programs (root or CAP_BPF and CAP_NET_ADMIN are needed): {0}")]
+    Load(#[from] aya::EbpfError),
+    #[error("the kernel refused the program {name}: {source}")]
+    Program {
+        name: &'static str,
+        source: aya::programs::ProgramError,
+    },
+    #[error("the XDP object has no {0}")]
+    Missing(&'static str),
+    #[error("map {name}: {source}")]
+    Map {
+        name: &'static str,
+        source: aya::maps::MapError,
+    },
+}
+
+/// How XDP is run on an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// In the driver.
+    Driver,
+    /// In the network stack, for every interface; slower.
+    Generic,
+}
+
+/// Sizes of the maps, in entries.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    pub flows: u32,
+    pub vips: u32,
+    pub servers: u32,
+    pub rings: u32,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes {
+            flows: 1 << 20,
+            vips: 1 << 16,
+            servers: 1 << 16,
+            rings: 1 << 20,
+        }
+    }
+}
+
+impl Sizes {
+    /// Small maps for tests.
+    pub fn small() -> Self {
+        Sizes {
+            flows: 1 << 12,
+            vips: 256,
+            servers: 1 << 10,
+            rings: 1 << 16,
+        }
+    }
+}
+
+type Bytes<const N: usize> = [u8; N];
+
+/// The loaded programs and their maps. Dropping it (or the end of the process, however it comes) detaches everything.
+pub struct Programs {
+    ebpf: Ebpf,
+    vips: HashMap<MapData, Bytes<VIP_KEY>, Bytes<SERVICE>>,
+    servers: Array<MapData, Bytes<SERVER>>,
+    loads: Array<MapData, Bytes<LOAD>>,
+    rings: Array<MapData, u32>,
+    flows: HashMap<MapData, Bytes<FLOW_KEY>, Bytes<FLOW>>,
+    settings: Array<MapData, Bytes<SETTINGS>>,
+    server_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
+    service_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
+    counters: PerCpuArray<MapData, u64>,
+    tunnel_ends: HashMap<MapData, Bytes<VIP_KEY>, u32>,
+}
+
+/// What a test run gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// XDP_DROP 1, XDP_PASS 2, XDP_TX 3, XDP_REDIRECT 4.
+    pub verdict: u32,
+    pub frame: Vec<u8>,
+    /// Of one packet.
+    pub duration: Duration,
+}
+
+impl Programs {
+    /// Whether the programs were compiled in.
+    pub fn built() -> bool {
+        !OBJECT.is_empty()
+    }
+
+    pub fn load(sizes: Sizes) -> Result<Self, LoadError> {
+        if !Self::built() {
+            return Err(LoadError::NotBuilt);
+        }
+        let mut ebpf = EbpfLoader::new()
+            .map_max_entries("flows", sizes.flows)
+            .map_max_entries("replies", sizes.flows / 4)
+            .map_max_entries("templates", sizes.flows / 4)
+            .map_max_entries("vips", sizes.vips)
+            .map_max_entries("servers", sizes.servers)
+            .map_max_entries("loads", sizes.servers)
+            .map_max_entries("server_tallies", sizes.servers)
+            .map_max_entries("rings", sizes.rings)
+            .load(OBJECT)?;
+        for name in ["director", "decap", "pass"] {
+            program(&mut ebpf, name)?
+                .load()
+                .map_err(|source| LoadError::Program { name, source })?;
+        }
+        Ok(Programs {
+            vips: take(&mut ebpf, "vips")?,
+            servers: take(&mut ebpf, "servers")?,
+            loads: take(&mut ebpf, "loads")?,
+            rings: take(&mut ebpf, "rings")?,
+            flows: take(&mut ebpf, "flows")?,
+            settings: take(&mut ebpf, "settings")?,
+            server_tallies: take(&mut ebpf, "server_tallies")?,
+            service_tallies: take(&mut ebpf, "service_tallies")?,
+            counters: take(&mut ebpf, "counters")?,
+            tunnel_ends: take(&mut ebpf, "tunnel_ends")?,
+            ebpf,
+        })
+    }
+
+    /// Attaches a program ("director", "decap" or "pass") to an interface.
+    pub fn attach(
+        &mut self,
+        name: &'static str,
+        interface: &str,
+        mode: Mode,
+    ) -> Result<XdpLinkId, LoadError> {
+        let mode = match mode {
+            Mode::Driver => XdpMode::Driver,
+            Mode::Generic => XdpMode::Skb,
+        };
+        program(&mut self.ebpf, name)?
+            .attach(interface, mode)
+            .map_err(|source| LoadError::Program { name, source })
+    }
+
+    /// Runs a program over one frame, `repeat` times (the frame is not restored in between).
+    pub fn test_run(
+        &mut self,
+        name: &'static str,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<Ran, LoadError> {
+        let mut out = vec![0; frame.len() + 256];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            repeat,
+            ..TestRunOptions::new()
+        };
+        let ran = program(&mut self.ebpf, name)?
+            .test_run(options)
+            .map_err(|source| LoadError::Program { name, source })?;
+        out.truncate(ran.data_size_out as usize);
+        Ok(Ran {
+            verdict: ran.return_value,
+            frame: out,
+            duration: ran.duration,
+        })
+    }
+
+    /// Sends a frame through a program as if it had come in on the context's interface, `count` times, verdicts carried out.
+    pub fn live_frames(
+        &mut self,
+        name: &'static str,
+        frame: &[u8],
+        context: &[u8],
+        count: u32,
+    ) -> Result<Duration, LoadError> {
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            ctx_in: Some(context),
+            repeat: count,
+            attrs: TestRunAttrs::new().xdp_live_frames(64),
+            ..TestRunOptions::new()
+        };
+        let ran = program(&mut self.ebpf, name)?
+            .test_run(options)
+            .map_err(|source| LoadError::Program { name, source })?;
+        Ok(ran.duration)
+    }
+
+    pub fn set_vip(
+        &mut self,
+        ip: IpAddr,
+        port: u16,
+        protocol: u8,
+        entry: &ServiceEntry,
+    ) -> Result<(), LoadError> {
+        self.vips
+            .insert(layout::vip_key(ip, port, protocol), entry.bytes(), 0)
+            .map_err(map("vips"))
+    }
+    pub fn remove_vip(&mut self, ip: IpAddr, port: u16, protocol: u8) -> Result<(), LoadError> {
+        absent(self.vips.remove(&layout::vip_key(ip, port, protocol))).map_err(map("vips"))
+    }
+    pub fn set_server(&mut self, index: u32, entry: &ServerEntry) -> Result<(), LoadError> {
+        self.servers
+            .set(index, entry.bytes(), 0)
+            .map_err(map("servers"))
+    }
+    pub fn set_ring(&mut self, start: u32, ring: &[u32]) -> Result<(), LoadError> {
+        for (at, server) in (start..).zip(ring) {
+            self.rings.set(at, *server, 0).map_err(map("rings"))?;
+        }
+        Ok(())
+    }
+    pub fn set_settings(&mut self, settings: &Settings) -> Result<(), LoadError> {
+        self.settings
+            .set(0, settings.bytes(), 0)
+            .map_err(map("settings"))
+    }
+    pub fn set_tunnel_end(&mut self, ip: IpAddr) -> Result<(), LoadError> {
+        self.tunnel_ends
+            .insert(layout::vip_key(ip, 0, 0), 1, 0)
+            .map_err(map("tunnel_ends"))
+    }
+
+    /// Active and inactive connections of a server.
+    pub fn load_of(&self, index: u32) -> Result<(u32, u32), LoadError> {
+        let bytes = self.loads.get(&index, 0).map_err(map("loads"))?;
+        Ok((layout::u32_at(&bytes, 0), layout::u32_at(&bytes, 4)))
+    }
+    pub fn set_load(&mut self, index: u32, active: u32, inactive: u32) -> Result<(), LoadError> {
+        let mut bytes = [0; LOAD];
+        bytes[..4].copy_from_slice(&active.to_ne_bytes());
+        bytes[4..].copy_from_slice(&inactive.to_ne_bytes());
+        self.loads.set(index, bytes, 0).map_err(map("loads"))
+    }
+
+    pub fn flow(&self, key: &FlowKey) -> Result<Option<FlowEntry>, LoadError> {
+        match self.flows.get(&key.bytes(), 0) {
+            Ok(bytes) => Ok(Some(FlowEntry::read(&bytes))),
+            Err(aya::maps::MapError::KeyNotFound) => Ok(None),
+            Err(source) => Err(LoadError::Map {
+                name: "flows",
+                source,
+            }),
+        }
+    }
+    pub fn set_flow(&mut self, key: &FlowKey, flow: &FlowEntry) -> Result<(), LoadError> {
+        self.flows
+            .insert(key.bytes(), flow.bytes(), 0)
+            .map_err(map("flows"))
+    }
+    pub fn remove_flow(&mut self, key: &FlowKey) -> Result<(), LoadError> {
+        absent(self.flows.remove(&key.bytes())).map_err(map("flows"))
+    }
+    /// All flows; an entry that changes meanwhile may be missed or come twice.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowKey, FlowEntry)> + '_ {
+        self.flows
+            .iter()
+            .filter_map(Result::ok)
+            .map(|(k, v)| (FlowKey::read(&k), FlowEntry::read(&v)))
+    }
+
+    pub fn server_tally(&self, index: u32) -> Result<Tally, LoadError> {
+        sum(&self.server_tallies, index).map_err(map("server_tallies"))
+    }
+    pub fn service_tally(&self, id: u32) -> Result<Tally, LoadError> {
+        sum(&self.service_tallies, id).map_err(map("service_tallies"))
+    }
+    /// The counters by name.
+    pub fn counters(&self) -> Result<Vec<(&'static str, u64)>, LoadError> {
+        layout::COUNTERS
+            .iter()
+            .zip(0u32..)
+            .map(|(name, at)| {
+                Ok((
+                    *name,
+                    self.counters
+                        .get(&at, 0)
+                        .map_err(map("counters"))?
+                        .iter()
+                        .sum(),
+                ))
+            })
+            .collect()
+    }
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters()
+            .ok()
+            .and_then(|all| all.into_iter().find(|(n, _)| *n == name))
+            .map_or(0, |(_, v)| v)
+    }
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut Xdp, LoadError> {
+    ebpf.program_mut(name)
+        .and_then(|p| p.try_into().ok())
+        .ok_or(LoadError::Missing(name))
+}
+
+fn take<M: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
+    ebpf: &mut Ebpf,
+    name: &'static str,
+) -> Result<M, LoadError> {
+    let map = ebpf.take_map(name).ok_or(LoadError::Missing(name))?;
+    // Key and value sizes are compared here: a layout that differs does not load.
+    M::try_from(map).map_err(|source| LoadError::Map { name, source })
+}
+
+fn map(name: &'static str) -> impl Fn(aya::maps::MapError) -> LoadError {
+    move |source| LoadError::Map { name, source }
+}
+
+/// Removing what is not there is no error.
+fn absent(result: Result<(), aya::maps::MapError>) -> Result<(), aya::maps::MapError> {
+    match result {
+        Err(aya::maps::MapError::KeyNotFound) => Ok(()),
+        Err(aya::maps::MapError::SyscallError(e))
+            if e.io_error.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn sum(map: &PerCpuArray<MapData, Bytes<TALLY>>, index: u32) -> Result<Tally, aya::maps::MapError> {
+    let mut tally = Tally::default();
+    for core in map.get(&index, 0)?.iter() {
+        tally.add(core);
+    }
+    Ok(tally)
+}
