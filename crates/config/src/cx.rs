@@ -333,7 +333,7 @@ impl<'a> Cx<'a> {
         for warning in cond.warnings() {
             self.expr_warning(line, word, warning.clone());
         }
-        if let Some(conflict) = cond.conflict(place) {
+        if let Some(conflict) = cond.conflict(place, place.describe()) {
             self.warn(line, word, conflict, None);
         }
         self.bind_later(Pending::Cond(cond.clone()), line, word);
