@@ -54,7 +54,11 @@ impl Balancer {
             Balance::Random { draws } => Kind::Random { draws: *draws },
             _ => Kind::Hash,
         };
-        Balancer { kind, table: ArcSwap::default(), cursor: AtomicU64::new(0) }
+        Balancer {
+            kind,
+            table: ArcSwap::default(),
+            cursor: AtomicU64::new(0),
+        }
     }
 
     /// Whether [`Ask::hash`] is looked at.
@@ -66,7 +70,9 @@ impl Balancer {
     pub fn rebuild(&self, servers: &[Arc<ServerState>]) {
         let pick = |backup| -> Vec<u32> {
             (0..servers.len() as u32)
-                .filter(|&i| servers[i as usize].conf.backup == backup && servers[i as usize].is_usable())
+                .filter(|&i| {
+                    servers[i as usize].conf.backup == backup && servers[i as usize].is_usable()
+                })
                 .collect()
         };
         let mut usable = pick(false);
@@ -79,7 +85,10 @@ impl Balancer {
             turns.extend((0..w).map(|k| ((2 * k + 1) * (1 << 32) / (2 * w), i)));
         }
         turns.sort();
-        self.table.store(Arc::new(Table { usable, turns: turns.into_iter().map(|t| t.1).collect() }));
+        self.table.store(Arc::new(Table {
+            usable,
+            turns: turns.into_iter().map(|t| t.1).collect(),
+        }));
     }
 
     /// The server for a request, or `None` when none is usable or all are full.
@@ -110,19 +119,33 @@ impl Balancer {
                 second
             }
             Kind::First => table.usable.iter().copied().find(|&i| free(i)),
-            Kind::LeastConn => table.usable.iter().copied().filter(|&i| free(i)).min_by(|&a, &b| {
-                let load = |i: u32| {
-                    let s = &servers[i as usize];
-                    let w = u64::from(s.effective_weight.load(Relaxed).max(1));
-                    (u64::from(ask.avoid == Some(i)), (u64::from(s.served.load(Relaxed)) + u64::from(s.queue.len()) + 1) * 65536 / w)
-                };
-                load(a).cmp(&load(b))
-            }),
+            Kind::LeastConn => {
+                table
+                    .usable
+                    .iter()
+                    .copied()
+                    .filter(|&i| free(i))
+                    .min_by(|&a, &b| {
+                        let load = |i: u32| {
+                            let s = &servers[i as usize];
+                            let w = u64::from(s.effective_weight.load(Relaxed).max(1));
+                            (
+                                u64::from(ask.avoid == Some(i)),
+                                (u64::from(s.served.load(Relaxed)) + u64::from(s.queue.len()) + 1)
+                                    * 65536
+                                    / w,
+                            )
+                        };
+                        load(a).cmp(&load(b))
+                    })
+            }
             Kind::Random { draws } => {
                 let mut seed = ask.random;
                 (0..draws.max(1))
                     .map(|_| {
-                        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                        seed = seed
+                            .wrapping_mul(6364136223846793005)
+                            .wrapping_add(1442695040888963407);
                         table.turns[(seed >> 33) as usize % n]
                     })
                     .filter(|&i| free(i))
@@ -133,5 +156,51 @@ impl Balancer {
                 None => Some(table.turns[self.cursor.fetch_add(1, Relaxed) as usize % n]),
             },
         }
+    }
+}
+
+/// Hash functions of `hash-type`.
+pub mod hash {
+    use std::net::IpAddr;
+
+    use sluice_config::model::{HashFunction, HashType};
+
+    /// The hash of a key under `hash-type`.
+    pub fn of_bytes(key: &[u8], kind: HashType) -> u32 {
+        let h = match kind.function {
+            HashFunction::Sdbm => key.iter().fold(0u32, |h, &b| {
+                u32::from(b)
+                    .wrapping_add(h << 6)
+                    .wrapping_add(h << 16)
+                    .wrapping_sub(h)
+            }),
+            HashFunction::Djb2 => key.iter().fold(5381u32, |h, &b| {
+                (h << 5).wrapping_add(h).wrapping_add(u32::from(b))
+            }),
+            HashFunction::Wt6 | HashFunction::Crc32 | HashFunction::None => 0,
+        };
+        if kind.avalanche { avalanche(h) } else { h }
+    }
+
+    /// The hash of an address: its bits folded, unless `hash-type` asks for mixing.
+    pub fn of_ip(ip: IpAddr, kind: HashType) -> u32 {
+        let h = match ip {
+            IpAddr::V4(a) => u32::from(a),
+            IpAddr::V6(a) => a
+                .octets()
+                .chunks_exact(4)
+                .fold(0, |h, c| h ^ u32::from_be_bytes([c[0], c[1], c[2], c[3]])),
+        };
+        if kind.avalanche { avalanche(h) } else { h }
+    }
+
+    /// Bob Jenkins' full avalanche of a 32-bit integer.
+    pub fn avalanche(mut a: u32) -> u32 {
+        a = a.wrapping_add(0x7ed55d16).wrapping_add(a << 12);
+        a = (a ^ 0xc761c23c) ^ (a >> 19);
+        a = a.wrapping_add(0x165667b1).wrapping_add(a << 5);
+        a = a.wrapping_add(0xd3a2646c) ^ (a << 9);
+        a = a.wrapping_add(0xfd7046c5).wrapping_add(a << 3);
+        (a ^ 0xb55a4f09) ^ (a >> 16)
     }
 }

@@ -50,7 +50,9 @@ impl Level {
             self.enter();
             return true;
         }
-        let entered = self.now.fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1));
+        let entered = self
+            .now
+            .fetch_update(Relaxed, Relaxed, |n| (n < limit).then_some(n + 1));
         if let Ok(n) = entered {
             self.max.fetch_max(n + 1, Relaxed);
         }
@@ -93,11 +95,15 @@ impl Rate {
             } else {
                 ((second << 32) | 1, true)
             };
-            match self.current.compare_exchange_weak(cur, next, Relaxed, Relaxed) {
+            match self
+                .current
+                .compare_exchange_weak(cur, next, Relaxed, Relaxed)
+            {
                 Ok(_) => {
                     if rotated {
                         let adjacent = (cur >> 32) + 1 == second & 0xffff_ffff;
-                        self.previous.store(if adjacent { cur as u32 } else { 0 }, Relaxed);
+                        self.previous
+                            .store(if adjacent { cur as u32 } else { 0 }, Relaxed);
                     }
                     break next as u32;
                 }
@@ -148,7 +154,9 @@ const WINDOW: u64 = 512;
 
 impl Mean {
     pub fn record(&self, ms: u64) {
-        let _ = self.sum.fetch_update(Relaxed, Relaxed, |s| Some(s - s.div_ceil(WINDOW) + ms));
+        let _ = self
+            .sum
+            .fetch_update(Relaxed, Relaxed, |s| Some(s - s.div_ceil(WINDOW) + ms));
         let ms = u32::try_from(ms).unwrap_or(u32::MAX);
         if self.max.load(Relaxed) < ms {
             self.max.fetch_max(ms, Relaxed);

@@ -54,7 +54,14 @@ impl CheckStatus {
         }
     }
     pub fn passed(self) -> bool {
-        matches!(self, CheckStatus::L4Ok | CheckStatus::L6Ok | CheckStatus::L7Ok | CheckStatus::L7OkCond | CheckStatus::ProcOk)
+        matches!(
+            self,
+            CheckStatus::L4Ok
+                | CheckStatus::L6Ok
+                | CheckStatus::L7Ok
+                | CheckStatus::L7OkCond
+                | CheckStatus::ProcOk
+        )
     }
 }
 
@@ -91,8 +98,20 @@ pub struct Health {
 
 impl Health {
     pub fn new(p: &CheckParams) -> Self {
-        let status = if p.enabled { CheckStatus::Init } else { CheckStatus::Unknown };
-        Health { rise: p.rise, fall: p.fall, counter: p.rise, last: CheckResult { status, ..CheckResult::default() } }
+        let status = if p.enabled {
+            CheckStatus::Init
+        } else {
+            CheckStatus::Unknown
+        };
+        Health {
+            rise: p.rise,
+            fall: p.fall,
+            counter: p.rise,
+            last: CheckResult {
+                status,
+                ..CheckResult::default()
+            },
+        }
     }
     pub fn is_up(&self) -> bool {
         self.counter >= self.rise
@@ -100,7 +119,10 @@ impl Health {
     /// Takes in one result.
     pub fn on_result(&mut self, result: CheckResult) -> Change {
         let was_up = self.is_up();
-        let (passed, stopping) = (result.status.passed(), result.status == CheckStatus::L7OkCond);
+        let (passed, stopping) = (
+            result.status.passed(),
+            result.status == CheckStatus::L7OkCond,
+        );
         self.last = result;
         if passed {
             let top = self.rise + self.fall - 1;
@@ -109,7 +131,11 @@ impl Health {
                 self.counter = top;
                 return Change::WentUp;
             }
-            return if stopping && was_up { Change::Stopping } else { Change::None };
+            return if stopping && was_up {
+                Change::Stopping
+            } else {
+                Change::None
+            };
         }
         if !was_up {
             self.counter = 0;

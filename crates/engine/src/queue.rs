@@ -55,7 +55,10 @@ impl Queue {
         let mut w = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         w.next_seq += 1;
         let key = (class, now_ms as i64 + i64::from(offset_ms), w.next_seq);
-        let slot = Arc::new(Slot { granted: AtomicI64::new(0), waker: Mutex::new(None) });
+        let slot = Arc::new(Slot {
+            granted: AtomicI64::new(0),
+            waker: Mutex::new(None),
+        });
         let ahead = w.by_key.range(..key).count() as u32;
         w.by_key.insert(key, slot.clone());
         self.len.store(w.by_key.len() as u32, Release);
@@ -69,12 +72,18 @@ impl Queue {
         }
         let slot = {
             let mut w = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some((_, slot)) = w.by_key.pop_first() else { return false };
+            let Some((_, slot)) = w.by_key.pop_first() else {
+                return false;
+            };
             self.len.store(w.by_key.len() as u32, Release);
             slot
         };
         slot.granted.store(i64::from(index) + 1, Release);
-        let waker = slot.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waker = slot
+            .waker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -105,7 +114,12 @@ impl Queue {
     pub fn wake_all(&self) {
         let w = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         for slot in w.by_key.values() {
-            if let Some(waker) = slot.waker.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(waker) = slot
+                .waker
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take()
+            {
                 waker.wake();
             }
         }
@@ -122,7 +136,11 @@ impl Ticket {
     }
     /// Asks to be woken when something is granted. Check [`Ticket::granted`] after this, not before.
     pub fn register(&self, waker: &Waker) {
-        let mut slot = self.slot.waker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self
+            .slot
+            .waker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match &mut *slot {
             Some(w) if w.will_wake(waker) => {}
             other => *other = Some(waker.clone()),

@@ -156,7 +156,9 @@ impl ServerState {
     }
     /// Sets and clears administrative flags; the caller recomputes the balancer ([`ProxyState::state_changed`]).
     pub fn change_admin(&self, set: u8, clear: u8) {
-        let _ = self.admin.fetch_update(Relaxed, Relaxed, |f| Some((f & !clear) | set));
+        let _ = self
+            .admin
+            .fetch_update(Relaxed, Relaxed, |f| Some((f & !clear) | set));
     }
     /// Sets the operational state; the caller recomputes the balancer.
     pub fn set_op(&self, op: OpState) {
@@ -168,7 +170,8 @@ impl ServerState {
     }
     /// Up and not in maintenance nor draining: may be used by balancing if it has a weight.
     pub fn is_willing(&self) -> bool {
-        self.admin() & (admin::MAINT | admin::DRAIN) == 0 && matches!(self.op(), OpState::Running | OpState::Starting)
+        self.admin() & (admin::MAINT | admin::DRAIN) == 0
+            && matches!(self.op(), OpState::Running | OpState::Starting)
     }
     /// May still take streams by persistence or `use-server`.
     pub fn accepts_persistent(&self) -> bool {
@@ -188,7 +191,12 @@ impl ServerState {
 impl ProxyState {
     /// Servers balancing would use now: the active ones, or the backups when no active one is left.
     pub fn usable_servers(&self) -> u32 {
-        let count = |backup| self.servers.iter().filter(|s| s.conf.backup == backup && s.is_usable()).count() as u32;
+        let count = |backup| {
+            self.servers
+                .iter()
+                .filter(|s| s.conf.backup == backup && s.is_usable())
+                .count() as u32
+        };
         match count(false) {
             0 => count(true),
             n => n,
@@ -202,7 +210,11 @@ impl ProxyState {
 
 /// Builds the running state for a model.
 pub fn build(model: Arc<Model>, start: StartInfo) -> Runtime {
-    let proxies = model.proxies.iter().map(|p| Arc::new(proxy_state(p, start.now))).collect::<Vec<_>>();
+    let proxies = model
+        .proxies
+        .iter()
+        .map(|p| Arc::new(proxy_state(p, start.now)))
+        .collect::<Vec<_>>();
     for p in &proxies {
         p.state_changed();
     }
@@ -235,8 +247,12 @@ pub struct StartInfo {
 
 fn proxy_state(p: &model::Proxy, now: Now) -> ProxyState {
     let now_ms = now.mono_us / 1000;
-    let servers: Vec<_> =
-        p.servers.iter().enumerate().map(|(i, s)| Arc::new(server_state(p.id, i as u32, s, now_ms))).collect();
+    let servers: Vec<_> = p
+        .servers
+        .iter()
+        .enumerate()
+        .map(|(i, s)| Arc::new(server_state(p.id, i as u32, s, now_ms)))
+        .collect();
     let mut next_id = 0;
     let listeners = p
         .binds

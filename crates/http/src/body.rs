@@ -142,6 +142,11 @@ impl BodyDecoder {
         }
     }
 
+    /// Whether the end of the connection is the end of the message.
+    pub fn ends_at_close(&self) -> bool {
+        matches!(self.kind, Kind::Endless)
+    }
+
     /// Bytes left of a body with a known length.
     pub fn remaining(&self) -> Option<u64> {
         match &self.kind {

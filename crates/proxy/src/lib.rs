@@ -1,1 +1,21 @@
-//! The data path: workers, listeners, sessions, streams, server connections
+//! The data path: the only crate that touches sockets while traffic flows.
+//!
+//! ```text
+//! accept -> session -> stream::http | stream::tcp -> stream::request -> backend::assign -> backend::connect
+//!                                                 -> stream::response -> stream::body -> stream::observe (log)
+//! ```
+
+mod accept;
+mod backend;
+pub mod capture;
+pub mod clock;
+mod lists;
+pub mod logs;
+pub mod net;
+pub mod session;
+pub mod start;
+pub mod stream;
+mod sys;
+pub mod view;
+pub mod worker;
+mod zone;

@@ -165,7 +165,7 @@ pub enum Action {
 }
 
 /// Conditions in `set-var(name,cond...)`.
-pub type VarConds = sluice_expr::vars::VarConds;
+pub type VarConds = Vec<sluice_expr::vars::SetIf>;
 
 /// `use-service NAME`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

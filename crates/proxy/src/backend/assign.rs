@@ -1,0 +1,304 @@
+//! Giving a stream its server: persistence, balancing, and the queues when servers are full.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+
+use sluice_config::model::{Options, ServerTarget};
+use sluice_engine::balance::Ask;
+use sluice_engine::queue::{Queue, Ticket};
+use sluice_engine::{ProxyState, ServerState};
+use sluice_expr::ServerId;
+
+use super::{Slot, hash};
+use crate::net::after_ms;
+use crate::session::Client;
+use crate::stream::Stream;
+use crate::worker::Worker;
+
+/// Why a stream got no server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoServer {
+    /// None is up (or has a weight).
+    NoneUsable,
+    /// `timeout queue` passed.
+    QueueTimeout,
+    /// The server's queue is full and nothing else may be tried.
+    QueueFull,
+    /// The client left while it waited.
+    ClientGone,
+}
+
+/// What the attempts of one stream remember.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    /// The server persistence or `use-server` asks for.
+    pub wanted: Option<u32>,
+    /// It must be that one, up or not (`force-persist`).
+    pub forced: bool,
+    /// The server that failed just now.
+    pub avoid: Option<u32>,
+}
+
+/// Gives the stream a server and one of its slots, waiting in a queue if it must.
+pub async fn assign(
+    s: &mut Stream,
+    client: &mut Client,
+    attempts: &Attempts,
+) -> Result<Slot, NoServer> {
+    let w = s.w.clone();
+    let id = s.info.backend;
+    let state = w.runtime().proxy(id).clone();
+    if let Some(i) = attempts.wanted {
+        let server = &state.servers[i as usize];
+        if server.accepts_persistent() || attempts.forced {
+            if take_slot(&state, server, s.backend().fullconn) {
+                return Ok(chosen(s, &w, server));
+            }
+            let max = server.conf.maxqueue;
+            if max == 0 || server.queue.len() < max {
+                return wait(s, client, &w, &state, Some(i)).await;
+            }
+            if !s.backend().options.contains(Options::PERSIST) && s.backend().redispatch == 0 {
+                return Err(NoServer::QueueFull);
+            }
+        }
+    }
+    let hash = if state.balancer.wants_hash() {
+        hash::of(s)
+    } else {
+        None
+    };
+    for _ in 0..=state.servers.len() {
+        let ask = Ask {
+            hash,
+            avoid: attempts.avoid,
+            random: w.random(),
+            backend_sessions: state.be.sessions.now(),
+            fullconn: s.backend().fullconn,
+        };
+        let index =
+            preferred(s, &state, attempts).or_else(|| state.balancer.choose(&state.servers, &ask));
+        let Some(i) = index else { break };
+        let server = &state.servers[i as usize];
+        if take_slot(&state, server, ask.fullconn) {
+            return Ok(chosen(s, &w, server));
+        }
+        if hash.is_some() {
+            // the key belongs to this server: wait for it
+            return wait(s, client, &w, &state, Some(i)).await;
+        }
+    }
+    if state.usable_servers() == 0 {
+        return Err(NoServer::NoneUsable);
+    }
+    wait(s, client, &w, &state, None).await
+}
+
+/// `option prefer-last-server`: the one that served this client before, if it is usable and not full.
+fn preferred(s: &Stream, state: &ProxyState, attempts: &Attempts) -> Option<u32> {
+    if !s.backend().options.contains(Options::PREFER_LAST_SERVER) {
+        return None;
+    }
+    let last = s
+        .sess
+        .last_server
+        .filter(|l| l.backend == s.info.backend && attempts.avoid != Some(l.index))?;
+    state
+        .servers
+        .get(last.index as usize)
+        .filter(|v| v.is_usable())
+        .map(|v| v.id.index)
+}
+
+fn chosen(s: &mut Stream, w: &Rc<Worker>, server: &ServerState) -> Slot {
+    s.info.server = Some(server.id);
+    Slot::own(w, server.id)
+}
+
+/// Takes one of the server's slots unless all are taken.
+fn take_slot(state: &ProxyState, server: &ServerState, fullconn: u32) -> bool {
+    let limit = server.dynamic_maxconn(state.be.sessions.now(), fullconn);
+    let taken = server.served.fetch_update(Relaxed, Relaxed, |n| {
+        (limit == 0 || n < limit).then_some(n + 1)
+    });
+    taken.is_ok()
+}
+
+/// Waits for a slot of one server, or of any of the backend.
+async fn wait(
+    s: &mut Stream,
+    client: &mut Client,
+    w: &Rc<Worker>,
+    state: &ProxyState,
+    index: Option<u32>,
+) -> Result<Slot, NoServer> {
+    let (queue, counters) = match index {
+        Some(i) => (
+            &state.servers[i as usize].queue,
+            &state.servers[i as usize].counters,
+        ),
+        None => (&state.queue, &state.be),
+    };
+    let ticket = queue.join(
+        s.info.prio_class,
+        s.info.prio_offset,
+        crate::clock::mono_ms(),
+    );
+    counters.queued.enter();
+    match index {
+        Some(_) => s.info.srv_queue += ticket.ahead,
+        None => s.info.backend_queue += ticket.ahead,
+    }
+    let place = Place {
+        w,
+        state,
+        queue,
+        ticket,
+        settled: false,
+    };
+    // a slot may have become free between the look and the joining
+    kick(state, w.model().proxy(state.id).fullconn);
+    let outcome = wait_in(s, client, place, index).await;
+    counters.queued.leave();
+    let server = outcome?;
+    s.tick();
+    Ok(chosen(s, w, &state.servers[server as usize]))
+}
+
+async fn wait_in(
+    s: &mut Stream,
+    client: &mut Client,
+    mut place: Place<'_>,
+    index: Option<u32>,
+) -> Result<u32, NoServer> {
+    let deadline = after_ms(s.queue_timeout_ms());
+    let abort_on_close = s.backend().options.contains(Options::ABORTONCLOSE);
+    let outcome = std::future::poll_fn(|cx| {
+        place.ticket.register(cx.waker());
+        if let Some(server) = place.ticket.granted() {
+            return Poll::Ready(Ok(server));
+        }
+        let hopeless = match index {
+            Some(i) => !place.state.servers[i as usize].accepts_persistent(),
+            None => place.state.usable_servers() == 0,
+        };
+        if hopeless {
+            return Poll::Ready(Err(NoServer::NoneUsable));
+        }
+        if abort_on_close && client.input.is_none() && client_gone(client, cx) {
+            return Poll::Ready(Err(NoServer::ClientGone));
+        }
+        client
+            .timer
+            .poll(cx, deadline)
+            .map(|()| Err(NoServer::QueueTimeout))
+    })
+    .await;
+    place.settled = outcome.is_ok();
+    outcome
+}
+
+/// Whether the client closed its direction (`option abortonclose`). Early bytes of a next request stop the looking.
+pub fn client_gone(client: &mut Client, cx: &mut std::task::Context<'_>) -> bool {
+    if client.read_closed {
+        return true;
+    }
+    if client.io.poll_read_ready(cx).is_pending() {
+        return false;
+    }
+    let mut byte = [0];
+    match crate::sys::peek(&client.io, &mut byte) {
+        Ok(0) => {
+            client.read_closed = true;
+            true
+        }
+        Err(e) => e.kind() != std::io::ErrorKind::WouldBlock,
+        Ok(_) => false,
+    }
+}
+
+/// A place in a queue that is given up when the stream stops waiting, however it does.
+struct Place<'a> {
+    w: &'a Rc<Worker>,
+    state: &'a ProxyState,
+    queue: &'a Queue,
+    ticket: Ticket,
+    settled: bool,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
+        // granted in the same moment: pass the slot on
+        if let Some(server) = self.queue.leave(&self.ticket) {
+            release(self.w, self.state.servers[server as usize].id);
+        }
+    }
+}
+
+/// Gives a slot back: to the first waiter of the server's or the backend's queue, whoever is due first.
+pub fn release(w: &Worker, id: ServerId) {
+    let state = w.runtime().proxy(id.backend);
+    let server = &state.servers[id.index as usize];
+    if server.is_usable() || !server.queue.is_empty() {
+        let (own, any) = (server.queue.first(), state.queue.first());
+        let granted = match (own, any) {
+            (None, None) => false,
+            (Some(a), Some(b)) if b < a => {
+                state.queue.grant(id.index) || server.queue.grant(id.index)
+            }
+            (Some(_), _) => {
+                server.queue.grant(id.index) || (server.is_usable() && state.queue.grant(id.index))
+            }
+            (None, Some(_)) => server.is_usable() && state.queue.grant(id.index),
+        };
+        if granted {
+            return;
+        }
+    }
+    server.served.fetch_sub(1, Relaxed);
+    if !server.queue.is_empty() || !state.queue.is_empty() {
+        kick(state, w.model().proxy(id.backend).fullconn);
+    }
+}
+
+/// Grants free slots to waiters: after one joined, after a server came up or its `maxconn` grew.
+pub fn kick(state: &ProxyState, fullconn: u32) {
+    for server in &state.servers {
+        let usable = server.is_usable();
+        while (!server.queue.is_empty() || (usable && !state.queue.is_empty()))
+            && take_slot(state, server, fullconn)
+        {
+            if !server.queue.grant(server.id.index)
+                && !(usable && state.queue.grant(server.id.index))
+            {
+                server.served.fetch_sub(1, Relaxed);
+                break;
+            }
+        }
+    }
+}
+
+/// `use-server` rules: the first that holds and whose server may take the stream.
+pub fn use_server(s: &Stream) -> Option<u32> {
+    let be = s.backend();
+    be.use_servers.iter().find_map(|rule| {
+        if rule.cond.as_ref().is_some_and(|c| !c.eval_final(s)) {
+            return None;
+        }
+        let index = match &rule.target {
+            ServerTarget::Static(i) => *i,
+            ServerTarget::Dynamic(f) => {
+                crate::view::server_named(s.runtime(), be.id, &s.render(f))?.index
+            }
+        };
+        s.be_state()
+            .servers
+            .get(index as usize)
+            .filter(|v| v.accepts_persistent())
+            .map(|_| index)
+    })
+}

@@ -1,0 +1,49 @@
+//! The server's side: choosing a server, waiting in queues, connecting, keeping idle connections.
+
+pub mod assign;
+pub mod connect;
+pub mod hash;
+pub mod pool;
+
+use std::rc::Rc;
+
+use sluice_expr::ServerId;
+use sluice_expr::env::ConnInfo;
+
+use crate::net::{Buf, Transport};
+use crate::worker::Worker;
+
+/// A connection to a server, in use by a stream.
+pub struct ServerConn {
+    pub io: Transport,
+    pub info: ConnInfo,
+    /// `None` for `dispatch` and `option transparent`.
+    pub server: Option<ServerId>,
+    /// It carried a request before: a close before the first byte may only mean that the server had enough of it.
+    pub reused: bool,
+    /// Bytes read beyond the last message.
+    pub input: Option<Buf>,
+    pub requests: u64,
+}
+
+/// One of a server's connection slots (`maxconn`), given back when dropped.
+pub struct Slot {
+    w: Rc<Worker>,
+    pub server: ServerId,
+}
+
+impl Slot {
+    /// Owns a slot that was counted already.
+    pub fn own(w: &Rc<Worker>, server: ServerId) -> Slot {
+        Slot {
+            w: w.clone(),
+            server,
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        assign::release(&self.w, self.server);
+    }
+}

@@ -1,0 +1,123 @@
+//! Idle server connections of one worker, kept for the next request (`http-reuse`, `pool-*`).
+
+use std::cell::RefCell;
+use std::sync::atomic::Ordering::Relaxed;
+
+use sluice_engine::Runtime;
+use sluice_expr::ServerId;
+use tokio::time::Instant;
+
+use super::ServerConn;
+use crate::worker::Worker;
+
+/// All servers' idle connections on this worker.
+pub struct Pools {
+    /// By proxy, then server.
+    by_server: Vec<Vec<RefCell<Vec<IdleConn>>>>,
+}
+
+struct IdleConn {
+    conn: ServerConn,
+    since: Instant,
+}
+
+impl Pools {
+    pub fn new(runtime: &Runtime) -> Self {
+        let by_server = runtime
+            .proxies
+            .iter()
+            .map(|p| p.servers.iter().map(|_| RefCell::default()).collect())
+            .collect();
+        Pools { by_server }
+    }
+
+    fn pool(&self, id: ServerId) -> Option<&RefCell<Vec<IdleConn>>> {
+        self.by_server
+            .get(id.backend.0 as usize)?
+            .get(id.index as usize)
+    }
+
+    /// The connection used last that is still alive: warm caches, and the others may age.
+    pub fn take(&self, w: &Worker, id: ServerId) -> Option<ServerConn> {
+        let pool = self.pool(id)?;
+        loop {
+            let idle = pool.borrow_mut().pop()?;
+            w.runtime().server(id).idle_conns.fetch_sub(1, Relaxed);
+            if is_alive(&idle.conn) {
+                return Some(ServerConn {
+                    reused: true,
+                    ..idle.conn
+                });
+            }
+        }
+    }
+
+    /// Keeps a connection for the next request, if the server's `pool-max-conn` allows.
+    pub fn keep(&self, w: &Worker, conn: ServerConn) {
+        let Some(id) = conn.server else { return };
+        let server = w.runtime().server(id);
+        let full = server
+            .conf
+            .pool_max_conn
+            .is_some_and(|max| max >= 0 && server.idle_conns.load(Relaxed) >= max);
+        let reused_enough = server
+            .conf
+            .max_reuse
+            .is_some_and(|max| max >= 0 && conn.requests > max as u64);
+        if full || reused_enough || w.is_stopping() {
+            return;
+        }
+        if let Some(pool) = self.pool(id) {
+            server.idle_conns.fetch_add(1, Relaxed);
+            pool.borrow_mut().push(IdleConn {
+                conn,
+                since: Instant::now(),
+            });
+        }
+    }
+
+    /// Closes what the servers closed, and of what was idle for longer than `pool-purge-delay` the older half. Called
+    /// every second.
+    pub fn sweep(&self, w: &Worker) {
+        let now = Instant::now();
+        for (p, servers) in self.by_server.iter().enumerate() {
+            for (i, pool) in servers.iter().enumerate() {
+                let mut pool = pool.borrow_mut();
+                if pool.is_empty() {
+                    continue;
+                }
+                let server = &w.runtime().proxies[p].servers[i];
+                let before = pool.len();
+                pool.retain(|c| is_alive(&c.conn));
+                let delay = std::time::Duration::from_millis(server.conf.pool_purge_delay_ms);
+                let old = pool.iter().take_while(|c| now - c.since > delay).count();
+                let spare = (pool.len()).saturating_sub(server.conf.pool_low_conn as usize);
+                pool.drain(..old.div_ceil(2).min(spare));
+                server
+                    .idle_conns
+                    .fetch_sub((before - pool.len()) as i64, Relaxed);
+            }
+        }
+    }
+
+    /// Closes all idle connections to a server that went down, or all at the stop.
+    pub fn clear(&self, w: &Worker, only: Option<ServerId>) {
+        for (p, servers) in self.by_server.iter().enumerate() {
+            for (i, pool) in servers.iter().enumerate() {
+                let server = &w.runtime().proxies[p].servers[i];
+                if only.is_none_or(|id| id == server.id) {
+                    let mut pool = pool.borrow_mut();
+                    server.idle_conns.fetch_sub(pool.len() as i64, Relaxed);
+                    pool.clear();
+                }
+            }
+        }
+    }
+}
+
+/// Nothing to read: neither a close nor an answer nobody asked for. Costs no system call while the runtime knows of no
+/// event.
+fn is_alive(c: &ServerConn) -> bool {
+    let mut byte = [0];
+    matches!(c.io.try_read(&mut byte), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
+}

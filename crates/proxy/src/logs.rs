@@ -1,0 +1,377 @@
+//! Sending log lines: the envelope of each target (`log ... format`), sampling, and the sockets they leave through.
+//!
+//! Nothing here waits: a target that does not take a message at once loses it, and the loss is counted.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sluice_config::model::{Global, LogFormatKind, LogTarget, PeerAddr, PortSpec, Proxy};
+use sluice_engine::Runtime;
+
+use crate::stream::Stream;
+use crate::{clock, zone};
+
+/// syslog's port, for targets without one.
+const SYSLOG_PORT: u16 = 514;
+
+/// A worker's way of sending logs.
+pub struct LogSender {
+    runtime: Arc<Runtime>,
+    rings: Arc<Rings>,
+    udp4: Option<UdpSocket>,
+    udp6: Option<UdpSocket>,
+    unix: Option<UnixDatagram>,
+    buf: RefCell<Vec<u8>>,
+    line: RefCell<Vec<u8>>,
+    /// Messages seen by each sampling target, by its address in memory.
+    samples: RefCell<HashMap<usize, u32>>,
+}
+
+/// Memory rings, shared by all workers.
+#[derive(Default)]
+pub struct Rings {
+    rings: Mutex<HashMap<String, Ring>>,
+}
+
+struct Ring {
+    size: usize,
+    used: usize,
+    lines: std::collections::VecDeque<Vec<u8>>,
+}
+
+impl Rings {
+    pub fn new(model: &sluice_config::model::Model) -> Arc<Self> {
+        let ring = |size| Ring {
+            size,
+            used: 0,
+            lines: Default::default(),
+        };
+        let mut rings: HashMap<_, _> = model
+            .rings
+            .iter()
+            .map(|r| (r.name.clone(), ring(r.size_bytes as usize)))
+            .collect();
+        // the ring that is always there
+        rings.entry("buf0".into()).or_insert_with(|| ring(1 << 20));
+        Arc::new(Rings {
+            rings: Mutex::new(rings),
+        })
+    }
+
+    pub fn push(&self, name: &str, line: &[u8]) {
+        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(r) = rings.get_mut(name) else { return };
+        r.used += line.len();
+        r.lines.push_back(line.to_vec());
+        while r.used > r.size {
+            match r.lines.pop_front() {
+                Some(l) => r.used -= l.len(),
+                None => break,
+            }
+        }
+    }
+
+    /// All lines of a ring, oldest first; `None` when there is no such ring.
+    pub fn lines(&self, name: &str) -> Option<Vec<Vec<u8>>> {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.get(name).map(|r| r.lines.iter().cloned().collect())
+    }
+}
+
+/// What goes around a message.
+pub struct Envelope<'a> {
+    pub format: LogFormatKind,
+    pub facility: u8,
+    pub level: u8,
+    pub tag: &'a str,
+    pub hostname: &'a str,
+    pub pid: u32,
+    pub wall_us: i64,
+    /// RFC 5424 structured data.
+    pub structured: &'a [u8],
+}
+
+impl LogSender {
+    pub fn new(runtime: Arc<Runtime>, rings: Arc<Rings>) -> Self {
+        let udp = |any: &str| {
+            let s = UdpSocket::bind(any).ok()?;
+            s.set_nonblocking(true).ok()?;
+            Some(s)
+        };
+        let unix = UnixDatagram::unbound()
+            .ok()
+            .filter(|s| s.set_nonblocking(true).is_ok());
+        LogSender {
+            runtime,
+            rings,
+            udp4: udp("0.0.0.0:0"),
+            udp6: udp("[::]:0"),
+            unix,
+            buf: RefCell::default(),
+            line: RefCell::default(),
+            samples: RefCell::default(),
+        }
+    }
+
+    /// The line of a stream that ended (or is logged early).
+    pub fn stream(&self, s: &Stream, fe: &Proxy, level: u8) {
+        let mut line = self.line.borrow_mut();
+        line.clear();
+        let incomplete = s.info.status == 400 && s.info.tr_ms < 0;
+        match &fe.log.error_format {
+            Some(f) if incomplete || s.info.term_cause == b'S' && s.info.term_phase == b'C' => {
+                f.write(s, &mut line)
+            }
+            _ => fe.log.format.write(s, &mut line),
+        }
+        let mut structured = Vec::new();
+        if let Some(f) = &fe.log.sd_format {
+            f.write(s, &mut structured);
+        }
+        self.send(
+            &fe.log.targets,
+            fe.log.tag.as_deref(),
+            level,
+            s.now.wall_us,
+            &line,
+            &structured,
+        );
+    }
+
+    /// A message of the process: a server went down, a listener started.
+    pub fn notice(&self, targets: &[LogTarget], tag: Option<&str>, level: u8, text: &str) {
+        self.send(
+            targets,
+            tag,
+            level,
+            clock::now().wall_us,
+            text.as_bytes(),
+            b"",
+        );
+    }
+
+    /// Sends to every target that wants the level.
+    pub fn send(
+        &self,
+        targets: &[LogTarget],
+        tag: Option<&str>,
+        level: u8,
+        wall_us: i64,
+        msg: &[u8],
+        structured: &[u8],
+    ) {
+        let g: &Global = &self.runtime.model.global;
+        let hostname = g
+            .log_send_hostname
+            .as_deref()
+            .filter(|h| !h.is_empty())
+            .unwrap_or(&self.runtime.hostname);
+        for target in targets {
+            if level > target.level || !self.sampled(target) {
+                continue;
+            }
+            let format = match target.format {
+                LogFormatKind::Unspecified if g.log_send_hostname.is_some() => {
+                    LogFormatKind::Rfc3164
+                }
+                LogFormatKind::Unspecified => LogFormatKind::Local,
+                other => other,
+            };
+            let mut buf = self.buf.borrow_mut();
+            buf.clear();
+            write_envelope(
+                &Envelope {
+                    format,
+                    facility: target.facility,
+                    level: level.max(target.min_level),
+                    tag: tag.or(g.log_tag.as_deref()).unwrap_or("haproxy"),
+                    hostname,
+                    pid: self.runtime.pid,
+                    wall_us,
+                    structured,
+                },
+                &mut buf,
+            );
+            buf.extend_from_slice(msg);
+            buf.truncate(target.max_len.saturating_sub(1));
+            buf.push(b'\n');
+            if self.deliver(&target.addr, &buf).is_err() {
+                self.runtime.counters.dropped_logs.inc();
+            }
+        }
+    }
+
+    fn sampled(&self, t: &LogTarget) -> bool {
+        let Some(sample) = &t.sample else { return true };
+        let mut samples = self.samples.borrow_mut();
+        let n = samples.entry(std::ptr::from_ref(t) as usize).or_insert(0);
+        *n = *n % sample.size + 1;
+        sample
+            .ranges
+            .iter()
+            .any(|(low, high)| (*low..=*high).contains(n))
+    }
+
+    fn deliver(&self, addr: &PeerAddr, line: &[u8]) -> io::Result<()> {
+        let missing = || io::Error::from(io::ErrorKind::NotConnected);
+        match addr {
+            PeerAddr::Ip { ip, port } => {
+                let port = match port {
+                    PortSpec::Fixed(p) if *p != 0 => *p,
+                    _ => SYSLOG_PORT,
+                };
+                let socket = if ip.is_ipv4() { &self.udp4 } else { &self.udp6 };
+                socket
+                    .as_ref()
+                    .ok_or_else(missing)?
+                    .send_to(line, SocketAddr::new(*ip, port))
+                    .map(drop)
+            }
+            PeerAddr::Unix(path) => self
+                .unix
+                .as_ref()
+                .ok_or_else(missing)?
+                .send_to(line, path)
+                .map(drop),
+            PeerAddr::Abstract { name, .. } => {
+                use std::os::linux::net::SocketAddrExt;
+                let addr = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+                self.unix
+                    .as_ref()
+                    .ok_or_else(missing)?
+                    .send_to_addr(line, &addr)
+                    .map(drop)
+            }
+            PeerAddr::Fd(1) => io::stdout().lock().write_all(line),
+            PeerAddr::Fd(2) => io::stderr().lock().write_all(line),
+            PeerAddr::Fd(fd) => crate::sys::write_fd(*fd, line),
+            PeerAddr::Ring(name) => {
+                self.rings.push(name, line);
+                Ok(())
+            }
+            PeerAddr::Unresolved { .. } => Err(missing()),
+        }
+    }
+}
+
+/// Writes what stands before the message (manual, `log`, `format`).
+pub fn write_envelope(e: &Envelope<'_>, out: &mut Vec<u8>) {
+    let priority = u32::from(e.facility) * 8 + u32::from(e.level);
+    let secs = e.wall_us.div_euclid(1_000_000);
+    let micros = e.wall_us.rem_euclid(1_000_000);
+    // writing to memory cannot fail
+    let _ = match e.format {
+        LogFormatKind::Raw => Ok(()),
+        LogFormatKind::Short => write!(out, "<{}>", e.level),
+        LogFormatKind::Priority => write!(out, "<{priority}>"),
+        LogFormatKind::Timed => write!(out, "<{}>{} ", e.level, iso(secs, micros)),
+        LogFormatKind::Iso => write!(out, "{} ", iso(secs, micros)),
+        LogFormatKind::Rfc3164 => write!(
+            out,
+            "<{priority}>{} {} {}[{}]: ",
+            bsd_date(secs),
+            e.hostname,
+            e.tag,
+            e.pid
+        ),
+        LogFormatKind::Rfc5424 => {
+            let sd = if e.structured.is_empty() {
+                "-".into()
+            } else {
+                String::from_utf8_lossy(e.structured)
+            };
+            write!(
+                out,
+                "<{priority}>1 {} {} {} {} - {sd} ",
+                iso(secs, micros),
+                e.hostname,
+                e.tag,
+                e.pid
+            )
+        }
+        LogFormatKind::Local | LogFormatKind::Unspecified => {
+            write!(out, "<{priority}>{} {}[{}]: ", bsd_date(secs), e.tag, e.pid)
+        }
+    };
+}
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// `Mmm dd hh:mm:ss`, local time.
+fn bsd_date(secs: i64) -> String {
+    let (_, month, day, h, m, s) = civil(secs + i64::from(zone::at(secs).0));
+    format!(
+        "{} {day:2} {h:02}:{m:02}:{s:02}",
+        MONTHS[month as usize - 1]
+    )
+}
+
+/// ISO 8601 with microseconds and the local offset.
+fn iso(secs: i64, micros: i64) -> String {
+    let offset = zone::at(secs).0;
+    let (y, month, day, h, m, s) = civil(secs + i64::from(offset));
+    let sign = if offset < 0 { '-' } else { '+' };
+    let minutes = offset.abs() / 60;
+    format!(
+        "{y:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}{sign}{:02}:{:02}",
+        minutes / 60,
+        minutes % 60
+    )
+}
+
+/// Year, month, day, hour, minute, second of a moment (proleptic Gregorian calendar).
+pub fn civil(secs: i64) -> (i64, u32, u32, u32, u32, u32) {
+    let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400) as u32);
+    // days since 0000-03-01, in eras of 400 years
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let doe = z.rem_euclid(146_097);
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
+    let month = if mp < 10 { mp + 3 } else { mp - 9 } as u32;
+    let year = yoe + era * 400 + i64::from(month <= 2);
+    (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calendar_is_right() {
+        assert_eq!(civil(0), (1970, 1, 1, 0, 0, 0));
+        assert_eq!(civil(951_782_399), (2000, 2, 28, 23, 59, 59));
+        assert_eq!(civil(951_782_400), (2000, 2, 29, 0, 0, 0));
+        assert_eq!(civil(4_102_444_799), (2099, 12, 31, 23, 59, 59));
+    }
+
+    #[test]
+    fn envelopes() {
+        let check = |format, expect: &str| {
+            let mut out = Vec::new();
+            let e = Envelope {
+                format,
+                facility: 16,
+                level: 6,
+                tag: "t",
+                hostname: "h",
+                pid: 7,
+                wall_us: 0,
+                structured: b"",
+            };
+            write_envelope(&e, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expect);
+        };
+        check(LogFormatKind::Raw, "");
+        check(LogFormatKind::Short, "<6>");
+        check(LogFormatKind::Priority, "<134>");
+    }
+}

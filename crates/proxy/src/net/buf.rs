@@ -1,0 +1,102 @@
+//! Buffers lent by the worker: a connection that waits owns none, one that has bytes in hand borrows one.
+//!
+//! A buffer is larger than `tune.bufsize` (which limits heads) because a large read saves system calls on bodies.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Bytes read at once: 64 KiB is where the kernel's copy stops getting cheaper per byte and still fits a core's L2.
+pub const READ_SIZE: usize = 64 * 1024;
+
+/// Buffers kept for the next reader; beyond these they go back to the allocator.
+const KEPT: usize = 64;
+
+/// A worker's stock of buffers.
+#[derive(Default)]
+pub struct BufPool {
+    free: RefCell<Vec<Box<[u8]>>>,
+}
+
+impl BufPool {
+    /// Lends an empty buffer.
+    pub fn lend(self: &Rc<Self>) -> Buf {
+        let bytes = self
+            .free
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| vec![0; READ_SIZE].into_boxed_slice());
+        Buf {
+            bytes,
+            start: 0,
+            end: 0,
+            pool: self.clone(),
+        }
+    }
+}
+
+/// A lent buffer with the unread bytes `start..end`. Goes back when dropped.
+pub struct Buf {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+    pool: Rc<BufPool>,
+}
+
+impl Buf {
+    /// The unread bytes.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+    /// Room behind the unread bytes.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.end..]
+    }
+    /// `n` bytes were written into [`Buf::room`].
+    pub fn filled(&mut self, n: usize) {
+        debug_assert!(self.end + n <= self.bytes.len());
+        self.end += n;
+    }
+    /// `n` unread bytes were used up.
+    pub fn consume(&mut self, n: usize) {
+        debug_assert!(n <= self.len());
+        self.start += n;
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+    /// Forgets unread bytes beyond the first `n`.
+    pub fn truncate(&mut self, n: usize) {
+        self.end = self.end.min(self.start + n);
+    }
+    /// Moves the unread bytes to the front, so that [`Buf::room`] is as large as it can be.
+    pub fn compact(&mut self) {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+    }
+    /// Appends as much of `src` as fits and returns how much that was.
+    pub fn extend(&mut self, src: &[u8]) -> usize {
+        let n = src.len().min(self.bytes.len() - self.end);
+        self.bytes[self.end..self.end + n].copy_from_slice(&src[..n]);
+        self.end += n;
+        n
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        let mut free = self.pool.free.borrow_mut();
+        if free.len() < KEPT {
+            free.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}

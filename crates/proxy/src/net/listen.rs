@@ -1,0 +1,158 @@
+//! Listening sockets: made, inherited, and what they tell of a connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+use sluice_config::model::{Bind, ListenAddr, Options, Proxy, UnixPerms};
+use sluice_expr::env::Addr;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::transport::Transport;
+
+/// A socket that listens, not yet given to a runtime.
+pub enum Bound {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+impl Bound {
+    pub fn try_clone(&self) -> io::Result<Bound> {
+        Ok(match self {
+            Bound::Tcp(l) => Bound::Tcp(l.try_clone()?),
+            Bound::Unix(l) => Bound::Unix(l.try_clone()?),
+        })
+    }
+}
+
+/// Backlog when neither `backlog` nor `maxconn` says otherwise; the kernel caps it at `somaxconn`.
+const BACKLOG: u32 = 4096;
+
+/// Makes the listening socket of one address of a `bind` line. `own_queue`: with SO_REUSEPORT, so that each worker can
+/// have one.
+pub fn bind(p: &Proxy, b: &Bind, addr: &ListenAddr, own_queue: bool) -> io::Result<Bound> {
+    let backlog = b.backlog.or(p.backlog).unwrap_or(BACKLOG.max(p.maxconn)) as i32;
+    match addr {
+        ListenAddr::Tcp(a) => tcp(p, b, *a, own_queue, backlog),
+        ListenAddr::Unix(path) => unix(path, &b.perms, backlog),
+        ListenAddr::Abstract { name, zero_padded } => {
+            let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+            socket.bind(&abstract_addr(name, *zero_padded)?)?;
+            socket.listen(backlog)?;
+            Ok(Bound::Unix(OwnedFd::from(socket).into()))
+        }
+        ListenAddr::Fd(fd) => inherited(*fd, backlog),
+    }
+}
+
+fn tcp(p: &Proxy, b: &Bind, addr: SocketAddr, own_queue: bool, backlog: i32) -> io::Result<Bound> {
+    let socket = Socket::new(
+        Domain::for_address(addr),
+        Type::STREAM.nonblocking().cloexec(),
+        None,
+    )?;
+    socket.set_reuse_address(true)?;
+    if own_queue {
+        socket.set_reuse_port(true)?;
+    }
+    if addr.is_ipv6() {
+        socket.set_only_v6(!b.v4v6)?;
+    }
+    if b.transparent {
+        crate::sys::set_int(&socket, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
+    }
+    if let Some(interface) = &b.interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if let Some(mss) = b.mss.filter(|m| *m > 0) {
+        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss)?;
+    }
+    if b.defer_accept {
+        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)?;
+    }
+    if b.tfo {
+        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, backlog)?;
+    }
+    if let Some(ms) = b.tcp_ut_ms {
+        socket.set_tcp_user_timeout(Some(std::time::Duration::from_millis(ms)))?;
+    }
+    if p.options.contains(Options::TCP_SMART_ACCEPT) {
+        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
+    }
+    // inherited by accepted connections: one call for all
+    socket.set_tcp_nodelay(true)?;
+    if p.options.contains(Options::CLITCPKA) {
+        socket.set_keepalive(true)?;
+    }
+    socket.bind(&addr.into())?;
+    socket.listen(backlog)?;
+    Ok(Bound::Tcp(socket.into()))
+}
+
+fn unix(path: &str, perms: &UnixPerms, backlog: i32) -> io::Result<Bound> {
+    // bound under another name first and renamed, so that the old process's socket is replaced in one step
+    let temporary = format!("{path}.{}.tmp", std::process::id());
+    let _ = std::fs::remove_file(&temporary);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.bind(&SockAddr::unix(&temporary)?)?;
+    let renamed = set_perms(&temporary, perms).and_then(|()| std::fs::rename(&temporary, path));
+    if let Err(e) = renamed {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(e);
+    }
+    socket.listen(backlog)?;
+    Ok(Bound::Unix(OwnedFd::from(socket).into()))
+}
+
+/// Owner and mode of a socket's file.
+pub fn set_perms(path: &str, perms: &UnixPerms) -> io::Result<()> {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    if let Some(mode) = perms.mode {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    if perms.uid.is_some() || perms.gid.is_some() {
+        chown(path, perms.uid, perms.gid)?;
+    }
+    Ok(())
+}
+
+/// An abstract socket's address; `zero_padded` names fill the whole `sun_path`, as HAProxy's `abns@` does.
+pub fn abstract_addr(name: &str, zero_padded: bool) -> io::Result<SockAddr> {
+    const SUN_PATH: usize = 108;
+    let mut path = vec![0u8];
+    path.extend_from_slice(name.as_bytes());
+    if path.len() > SUN_PATH {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if zero_padded {
+        path.resize(SUN_PATH, 0);
+    }
+    SockAddr::unix(std::ffi::OsStr::from_bytes(&path))
+}
+
+/// Takes over `fd@N`.
+fn inherited(fd: RawFd, backlog: i32) -> io::Result<Bound> {
+    let socket = crate::sys::adopt(fd)?;
+    socket.set_nonblocking(true)?;
+    socket.set_cloexec(true)?;
+    let family = socket.local_addr()?;
+    socket.listen(backlog)?;
+    Ok(if family.as_socket().is_some() {
+        Bound::Tcp(socket.into())
+    } else {
+        Bound::Unix(OwnedFd::from(socket).into())
+    })
+}
+
+/// The address the client asked for: the connection's own, the listener's for Unix sockets.
+pub fn local_addr(io: &Transport, listener: &ListenAddr) -> Addr {
+    match io {
+        Transport::Tcp(s) => s.local_addr().map_or(Addr::None, Addr::Ip),
+        Transport::Unix(_) => match listener {
+            ListenAddr::Unix(path) => Addr::Unix(path.as_str().into()),
+            ListenAddr::Abstract { name, .. } => Addr::Unix(format!("@{name}").into()),
+            _ => Addr::Unix("unix".into()),
+        },
+    }
+}

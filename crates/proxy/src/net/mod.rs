@@ -1,0 +1,13 @@
+//! Sockets, buffers, timers and pipes: what the data path needs of the operating system.
+
+pub mod buf;
+pub mod listen;
+pub mod pipe;
+pub mod proxy_protocol;
+pub mod timer;
+pub mod transport;
+
+pub use buf::{Buf, BufPool};
+pub use pipe::{Pipe, PipePool};
+pub use timer::{Deadline, Timer, after_ms, earlier};
+pub use transport::{Fail, Transport};

@@ -1,0 +1,295 @@
+//! Starting and stopping the data path: sockets are bound first, then one thread a worker runs them.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sluice_config::model::{ListenAddr, Model};
+use sluice_engine::Runtime;
+use tokio::sync::watch;
+
+use crate::accept;
+use crate::logs::{LogSender, Rings};
+use crate::net::listen::{self, Bound};
+use crate::session::Listener;
+use crate::worker::{Shared, Worker};
+
+/// What the workers are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    Run,
+    /// Soft stop: no new connections, the present ones may finish.
+    Drain,
+    /// End now.
+    Quit,
+}
+
+/// A listening address that could not be had.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot bind socket ({error}) for [{addr}] in proxy '{proxy}'")]
+pub struct BindError {
+    pub proxy: String,
+    pub addr: String,
+    pub file: Arc<str>,
+    pub line: u32,
+    pub error: io::Error,
+}
+
+/// Listening sockets, one set a worker.
+pub struct Listeners {
+    by_worker: Vec<Vec<Ready>>,
+}
+
+struct Ready {
+    proxy: usize,
+    listener: usize,
+    bind: usize,
+    bound: Bound,
+}
+
+/// How long finding an address in use is retried: the old process may be about to leave it.
+const RETRY: Duration = Duration::from_millis(1000);
+const RETRY_STEP: Duration = Duration::from_millis(10);
+
+/// Binds everything. All failures are reported, not the first.
+pub fn bind_all(model: &Model, workers: u32) -> Result<Listeners, Vec<BindError>> {
+    let mut by_worker: Vec<Vec<Ready>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut errors = Vec::new();
+    for (p, proxy) in model.proxies.iter().enumerate() {
+        if proxy.disabled || !proxy.is_frontend() {
+            continue;
+        }
+        let mut listener = 0;
+        for (b, bind) in proxy.binds.iter().enumerate() {
+            for addr in &bind.addrs {
+                let threads = effective_threads(&bind.threads, &bind.process, workers);
+                // each worker accepts from a queue of its own where the kernel can share a port
+                let own = matches!(addr, ListenAddr::Tcp(_))
+                    && threads.len() > 1
+                    && !model.global.noreuseport;
+                let mut first: Option<Bound> = None;
+                for &t in &threads {
+                    let bound = match &first {
+                        Some(f) if !own => f.try_clone(),
+                        _ => bind_patiently(proxy, bind, addr, own),
+                    };
+                    match bound {
+                        Ok(bound) => {
+                            if first.is_none() && !own {
+                                first = bound.try_clone().ok();
+                            }
+                            by_worker[t as usize].push(Ready {
+                                proxy: p,
+                                listener,
+                                bind: b,
+                                bound,
+                            });
+                        }
+                        Err(error) => {
+                            errors.push(BindError {
+                                proxy: proxy.name.to_string(),
+                                addr: describe(addr),
+                                file: bind.origin.file.clone(),
+                                line: bind.origin.line,
+                                error,
+                            });
+                            break;
+                        }
+                    }
+                }
+                listener += 1;
+            }
+        }
+    }
+    if errors.is_empty() {
+        Ok(Listeners { by_worker })
+    } else {
+        Err(errors)
+    }
+}
+
+fn bind_patiently(
+    p: &sluice_config::model::Proxy,
+    b: &sluice_config::model::Bind,
+    addr: &ListenAddr,
+    own: bool,
+) -> io::Result<Bound> {
+    let until = std::time::Instant::now() + RETRY;
+    loop {
+        match listen::bind(p, b, addr, own) {
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && std::time::Instant::now() < until => {
+                std::thread::sleep(RETRY_STEP)
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Workers that serve a `bind` line: its `thread` words, or `process` words of old files as workers.
+fn effective_threads(threads: &[u32], process: &[u32], workers: u32) -> Vec<u32> {
+    let wanted = if threads.is_empty() { process } else { threads };
+    let mut out: Vec<u32> = wanted.iter().map(|t| t % workers).collect();
+    out.sort_unstable();
+    out.dedup();
+    if out.is_empty() {
+        (0..workers).collect()
+    } else {
+        out
+    }
+}
+
+/// An address as messages name it.
+pub fn describe(addr: &ListenAddr) -> String {
+    match addr {
+        ListenAddr::Tcp(a) => a.to_string(),
+        ListenAddr::Unix(path) => path.clone(),
+        ListenAddr::Abstract { name, .. } => format!("abns@{name}"),
+        ListenAddr::Fd(fd) => format!("fd@{fd}"),
+    }
+}
+
+/// The running workers.
+pub struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    phase: watch::Sender<Phase>,
+    alive: Arc<AtomicU32>,
+}
+
+/// Starts one thread a worker.
+pub fn start(
+    shared: &Arc<Shared>,
+    rings: &Arc<Rings>,
+    listeners: Listeners,
+) -> io::Result<Workers> {
+    let (phase, _) = watch::channel(Phase::Run);
+    let alive = Arc::new(AtomicU32::new(0));
+    let mut threads = Vec::new();
+    for (id, ready) in listeners.by_worker.into_iter().enumerate() {
+        let (shared, rings, rx, alive) = (
+            shared.clone(),
+            rings.clone(),
+            phase.subscribe(),
+            alive.clone(),
+        );
+        alive.fetch_add(1, Relaxed);
+        let thread = std::thread::Builder::new()
+            .name(format!("sluice-{}", id + 1))
+            .spawn(move || {
+                let _gone = Gone(alive);
+                run_worker(id as u32, shared, rings, ready, rx);
+            })?;
+        threads.push(thread);
+    }
+    Ok(Workers {
+        threads,
+        phase,
+        alive,
+    })
+}
+
+/// Counts a worker out however its thread ends.
+struct Gone(Arc<AtomicU32>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Workers {
+    pub fn tell(&self, phase: Phase) {
+        self.phase.send_replace(phase);
+    }
+    /// Workers that still run.
+    pub fn alive(&self) -> u32 {
+        self.alive.load(Relaxed)
+    }
+    /// Waits for all threads; true when one of them panicked.
+    pub fn join(self) -> bool {
+        self.threads
+            .into_iter()
+            .fold(false, |bad, t| t.join().is_err() || bad)
+    }
+}
+
+fn run_worker(
+    id: u32,
+    shared: Arc<Shared>,
+    rings: Arc<Rings>,
+    ready: Vec<Ready>,
+    phase: watch::Receiver<Phase>,
+) {
+    pin(&shared.runtime.model, id);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // a worker has thousands of tasks and few of them are ever ready together: look at the sockets often enough that
+        // none waits, rarely enough that a busy loop does not pay a system call a task
+        .event_interval(61)
+        .build();
+    let Ok(runtime) = runtime else { return };
+    let local = tokio::task::LocalSet::new();
+    let seed = crate::clock::mono_us().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(id) << 56;
+    let logs = LogSender::new(shared.runtime.clone(), rings);
+    let w = Worker::new(id, shared, logs, seed);
+    local.block_on(&runtime, worker(w, ready, phase));
+}
+
+/// Binds the thread to its CPUs (`cpu-map`). A CPU that the machine lacks was warned about at load.
+fn pin(model: &Model, id: u32) {
+    let mut set = rustix::thread::CpuSet::new();
+    let cpus = model
+        .global
+        .cpu_map
+        .iter()
+        .filter(|m| m.worker == id)
+        .flat_map(|m| &m.cpus);
+    for &cpu in cpus {
+        if (cpu as usize) < rustix::thread::CpuSet::MAX_CPU {
+            set.set(cpu as usize);
+        }
+    }
+    if set.count() > 0 {
+        let _ = rustix::thread::sched_setaffinity(None, &set);
+    }
+}
+
+async fn worker(w: Rc<Worker>, ready: Vec<Ready>, mut phase: watch::Receiver<Phase>) {
+    let rt: Arc<Runtime> = w.runtime().clone();
+    let mut accepting = tokio::task::JoinSet::new();
+    for r in ready {
+        let state = rt.proxies[r.proxy].clone();
+        let l = Rc::new(Listener {
+            proxy: rt.model.proxies[r.proxy].clone(),
+            listener: state.listeners[r.listener].clone(),
+            state,
+            bind: r.bind,
+        });
+        accepting.spawn_local(accept::run(w.clone(), l, r.bound));
+    }
+    let sweeper = tokio::task::spawn_local(sweep(w.clone()));
+    while *phase.borrow_and_update() == Phase::Run && phase.changed().await.is_ok() {}
+    accepting.abort_all();
+    while accepting.join_next().await.is_some() {}
+    w.stop();
+    w.pools.clear(&w, None);
+    // drain: until the last session is gone or we are told to quit
+    while w.sessions.get() > 0 && *phase.borrow_and_update() != Phase::Quit {
+        tokio::select! {
+            changed = phase.changed() => if changed.is_err() { break },
+            () = tokio::time::sleep(Duration::from_millis(10)) => {}
+        }
+    }
+    sweeper.abort();
+}
+
+/// Once a second: idle server connections.
+async fn sweep(w: Rc<Worker>) {
+    let mut tick = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        tick.tick().await;
+        w.pools.sweep(&w);
+    }
+}

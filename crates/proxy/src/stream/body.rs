@@ -1,0 +1,465 @@
+//! Bytes from one side to the other: the pump that relays bodies and tunnels, and holding a body in memory for rules.
+//!
+//! A pump is one direction. It reads into a lent buffer, lets the decoder say which of the bytes belong to the message,
+//! and writes them on as they are (HTTP/1 framing included); what the socket does not take at once stays in the buffer.
+//! Without a filter large bodies go through a pipe with splice(2) and are never copied. This is the only place where
+//! that is decided.
+
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use sluice_http::{BodyDecoder, BodyError, Framing, encode_chunk};
+use tokio::io::Interest;
+use tokio::time::Instant;
+
+use super::Stream;
+use crate::net::{Buf, Deadline, Pipe, Timer, Transport, buf::READ_SIZE};
+use crate::session::Client;
+use crate::worker::Worker;
+
+/// Bodies with at least this much left are spliced when nothing was configured. Below it the second system call and
+/// the wake-ups cost more than copying does (measured on the bench, docs/performance.md).
+const SPLICE_FROM: u64 = 4 * READ_SIZE as u64;
+
+/// Most bytes one splice call asks for.
+const SPLICE_MOST: usize = 1 << 20;
+
+/// A splice that moved less than this shows that the transfer is no longer a bulk one.
+const BULK: usize = READ_SIZE / 2;
+
+/// Turns a pump takes before it lets other tasks run.
+const TURNS: usize = 16;
+
+/// How a pump ended.
+#[derive(Debug)]
+pub enum End {
+    /// All of the message was delivered.
+    Done,
+    /// The sender closed before the message was complete.
+    SourceClosed,
+    SourceError(io::Error),
+    SinkError(io::Error),
+    /// The framing is broken.
+    Bad(BodyError),
+}
+
+/// Which side a pump waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaits {
+    Source,
+    Sink,
+}
+
+/// One direction of a transfer.
+pub struct Pump {
+    /// Bytes that go first: a serialised head, a re-encoded held body.
+    head: Vec<u8>,
+    head_sent: usize,
+    /// Read and not yet written; the first `ready` bytes of it belong to the message.
+    pub buf: Option<Buf>,
+    ready: usize,
+    decoder: BodyDecoder,
+    /// Take the framing off and put chunks on (or, with `strip`, none): when the other side speaks another framing.
+    recode: Option<Recode>,
+    splice: SpliceChoice,
+    pipe: Option<Pipe>,
+    /// Bytes written of the message, head included.
+    pub written: u64,
+    pub awaits: Awaits,
+    /// When the pump last moved a byte, for the timeouts.
+    pub progress: Instant,
+    limit: Option<Limiter>,
+    /// The last read filled its buffer: this is a bulk transfer now.
+    bulk: bool,
+    ended: bool,
+}
+
+/// The framing put on instead of the sender's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recode {
+    Chunked,
+    /// None: the receiver reads until the connection closes (HTTP/1.0).
+    Strip,
+}
+
+/// Whether this pump may splice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpliceChoice {
+    Never,
+    /// When enough is left that it pays.
+    WhenLarge,
+    /// `option splice-*`: as soon as there is anything left.
+    Wanted,
+}
+
+impl Pump {
+    /// A pump that sends `head` first, then the message's body as `decoder` finds it.
+    pub fn new(
+        head: Vec<u8>,
+        buf: Option<Buf>,
+        decoder: BodyDecoder,
+        splice: SpliceChoice,
+    ) -> Self {
+        Pump {
+            head,
+            head_sent: 0,
+            buf: buf.filter(|b| !b.is_empty()),
+            ready: 0,
+            decoder,
+            recode: None,
+            splice,
+            pipe: None,
+            written: 0,
+            awaits: Awaits::Source,
+            progress: Instant::now(),
+            limit: None,
+            bulk: false,
+            ended: false,
+        }
+    }
+
+    /// All bytes until the sender closes.
+    pub fn tunnel(buf: Option<Buf>, splice: SpliceChoice) -> Self {
+        Pump::new(
+            Vec::new(),
+            buf,
+            BodyDecoder::new(Framing::UntilClose),
+            splice,
+        )
+    }
+
+    pub fn recode(mut self, how: Option<Recode>) -> Self {
+        self.recode = how;
+        if how.is_some() {
+            self.splice = SpliceChoice::Never;
+        }
+        self
+    }
+
+    /// Holds the pump to a rate.
+    pub fn limited(mut self, limits: Vec<(u64, u64)>) -> Self {
+        if !limits.is_empty() {
+            self.limit = Some(Limiter::new(limits));
+            self.splice = SpliceChoice::Never;
+        }
+        self
+    }
+
+    /// Whether the message ended on the sender's side (its connection may carry another one).
+    pub fn is_complete(&self) -> bool {
+        self.ended
+    }
+
+    /// The buffer given back, for the next message on the connection.
+    pub fn into_rest(self) -> (Vec<u8>, Option<Buf>) {
+        (self.head, self.buf.filter(|b| !b.is_empty()))
+    }
+
+    /// Moves what can be moved now.
+    pub fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        w: &Rc<Worker>,
+        src: &mut Transport,
+        dst: &mut Transport,
+    ) -> Poll<End> {
+        for _ in 0..TURNS {
+            if let Some(end) = ready!(self.turn(cx, w, src, dst)) {
+                self.ended |= matches!(end, End::Done);
+                return Poll::Ready(end);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// One read or one write.
+    fn turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        w: &Rc<Worker>,
+        src: &mut Transport,
+        dst: &mut Transport,
+    ) -> Poll<Option<End>> {
+        // bytes of the message that came together with the head leave together with it
+        if self.ready == 0 && self.buf.is_some() && !self.decoder.is_done() {
+            if let Err(e) = self.decode() {
+                return Poll::Ready(Some(End::Bad(e)));
+            }
+        }
+        if self.head_sent < self.head.len() || self.ready > 0 {
+            self.awaits = Awaits::Sink;
+            return self.write(cx, dst);
+        }
+        if self.pipe.as_ref().is_some_and(|p| p.held() > 0) {
+            self.awaits = Awaits::Sink;
+            return self.drain(cx, dst);
+        }
+        if self.decoder.is_done() {
+            self.pipe = None;
+            return Poll::Ready(Some(End::Done));
+        }
+        self.awaits = Awaits::Source;
+        if let Some(limit) = &mut self.limit {
+            ready!(limit.poll_wait(cx));
+        }
+        if self.wants_splice() && (self.pipe.is_some() || self.take_pipe(w, src, dst)) {
+            return self.fill(cx, w, src);
+        }
+        self.read(cx, w, src)
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>, dst: &mut Transport) -> Poll<Option<End>> {
+        let head = &self.head[self.head_sent..];
+        let body = self
+            .buf
+            .as_ref()
+            .map_or(&[][..], |b| &b.data()[..self.ready]);
+        let written = ready!(match (head.is_empty(), body.is_empty()) {
+            (false, false) => dst.poll_write_two(cx, head, body),
+            (false, true) => dst.poll_write(cx, head),
+            _ => dst.poll_write(cx, body),
+        });
+        let n = match written {
+            Ok(n) => n,
+            Err(e) => return Poll::Ready(Some(End::SinkError(e))),
+        };
+        let of_head = n.min(head.len());
+        self.moved(n);
+        self.head_sent += of_head;
+        if let (Some(buf), true) = (&mut self.buf, n > of_head) {
+            buf.consume(n - of_head);
+            self.ready -= n - of_head;
+        }
+        if self.buf.as_ref().is_some_and(Buf::is_empty) {
+            self.buf = None;
+        }
+        Poll::Ready(None)
+    }
+
+    /// Lets the decoder look at the buffer.
+    fn decode(&mut self) -> Result<(), BodyError> {
+        let Some(buf) = &mut self.buf else {
+            return Ok(());
+        };
+        let Some(how) = self.recode else {
+            self.ready = self.decoder.advance(buf.data())?.consumed;
+            return Ok(());
+        };
+        // another framing: payload moves to the head of the queue in its new form
+        if self.head_sent == self.head.len() {
+            self.head.clear();
+            self.head_sent = 0;
+        }
+        let head = &mut self.head;
+        let step = self
+            .decoder
+            .decode(buf.data(), &mut |data: &[u8]| match how {
+                Recode::Chunked => encode_chunk(data, head),
+                Recode::Strip => head.extend_from_slice(data),
+            })?;
+        if step.done && how == Recode::Chunked {
+            head.extend_from_slice(sluice_http::LAST_CHUNK);
+        }
+        buf.consume(step.consumed);
+        if buf.is_empty() {
+            self.buf = None;
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        w: &Rc<Worker>,
+        src: &mut Transport,
+    ) -> Poll<Option<End>> {
+        let mut buf = w.bufs.lend();
+        match ready!(src.poll_read(cx, buf.room())) {
+            Ok(0) => Poll::Ready(Some(self.source_closed())),
+            Ok(n) => {
+                self.bulk = n == buf.room().len();
+                buf.filled(n);
+                self.buf = Some(buf);
+                self.progress = Instant::now();
+                if let Some(limit) = &mut self.limit {
+                    limit.took(n);
+                }
+                Poll::Ready(None)
+            }
+            Err(e) => Poll::Ready(Some(End::SourceError(e))),
+        }
+    }
+
+    /// The end of the stream is the end of the message only where nothing else says so.
+    fn source_closed(&mut self) -> End {
+        if self.decoder.ends_at_close() {
+            End::Done
+        } else {
+            End::SourceClosed
+        }
+    }
+
+    fn wants_splice(&self) -> bool {
+        let left = self.decoder.spliceable();
+        match self.splice {
+            SpliceChoice::Never => false,
+            // of a transfer without a known end only the last read tells whether it is large
+            SpliceChoice::WhenLarge if left == u64::MAX => self.bulk,
+            SpliceChoice::WhenLarge => left >= SPLICE_FROM || self.pipe.is_some(),
+            SpliceChoice::Wanted => left > 0,
+        }
+    }
+
+    fn take_pipe(&mut self, w: &Rc<Worker>, src: &Transport, dst: &Transport) -> bool {
+        if !src.is_tcp() || !dst.is_tcp() {
+            self.splice = SpliceChoice::Never;
+            return false;
+        }
+        self.pipe = w.pipes.lend();
+        if self.pipe.is_none() {
+            self.splice = SpliceChoice::Never;
+        }
+        self.pipe.is_some()
+    }
+
+    fn fill(&mut self, cx: &mut Context<'_>, w: &Rc<Worker>, src: &Transport) -> Poll<Option<End>> {
+        if let Err(e) = ready!(src.poll_read_ready(cx)) {
+            return Poll::Ready(Some(End::SourceError(e)));
+        }
+        let most = self.decoder.spliceable().min(SPLICE_MOST as u64) as usize;
+        let Some(pipe) = &mut self.pipe else {
+            return Poll::Ready(None);
+        };
+        match src.try_io(Interest::READABLE, || pipe.fill(src, most)) {
+            Ok(0) => Poll::Ready(Some(self.source_closed())),
+            Ok(n) => {
+                self.decoder.skip(n as u64);
+                self.bulk = n >= BULK;
+                self.progress = Instant::now();
+                w.runtime().counters.spliced_bytes.add(n as u64);
+                Poll::Ready(None)
+            }
+            // not ready after all: the next turn waits
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Poll::Ready(None),
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
+                self.pipe = None;
+                self.splice = SpliceChoice::Never;
+                Poll::Ready(None)
+            }
+            Err(e) => Poll::Ready(Some(End::SourceError(e))),
+        }
+    }
+
+    fn drain(&mut self, cx: &mut Context<'_>, dst: &Transport) -> Poll<Option<End>> {
+        if let Err(e) = ready!(dst.poll_write_ready(cx)) {
+            return Poll::Ready(Some(End::SinkError(e)));
+        }
+        let more = !self.decoder.is_done() && self.decoder.remaining().is_some();
+        let Some(pipe) = &mut self.pipe else {
+            return Poll::Ready(None);
+        };
+        match dst.try_io(Interest::WRITABLE, || pipe.drain(dst, more)) {
+            Ok(n) => {
+                self.moved(n);
+                Poll::Ready(None)
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Poll::Ready(None),
+            Err(e) => Poll::Ready(Some(End::SinkError(e))),
+        }
+    }
+
+    fn moved(&mut self, n: usize) {
+        self.written += n as u64;
+        self.progress = Instant::now();
+    }
+}
+
+/// `set-bandwidth-limit`: so many bytes a period, the strictest of several.
+struct Limiter {
+    /// Bytes and period (ms) of each.
+    limits: Vec<(u64, u64)>,
+    since: Instant,
+    taken: u64,
+    timer: Timer,
+}
+
+impl Limiter {
+    fn new(limits: Vec<(u64, u64)>) -> Self {
+        Limiter {
+            limits,
+            since: Instant::now(),
+            taken: 0,
+            timer: Timer::default(),
+        }
+    }
+
+    fn took(&mut self, n: usize) {
+        self.taken += n as u64;
+    }
+
+    /// Ready when the bytes taken so far have earned their time.
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due_ms = self
+            .limits
+            .iter()
+            .map(|(bytes, period)| self.taken.saturating_mul(*period) / (*bytes).max(1))
+            .max();
+        let due = self.since + Duration::from_millis(due_ms.unwrap_or(0));
+        if Instant::now() >= due {
+            return Poll::Ready(());
+        }
+        self.timer.poll(cx, Some(due))
+    }
+}
+
+/// How holding a body ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// As much as was asked for, all of it, or a full buffer.
+    Enough,
+    Timeout,
+    Closed,
+    Bad,
+}
+
+/// Reads the request's body into `Stream::req_body` until it is complete, `at_least` bytes are there, or a buffer's
+/// worth (`tune.bufsize`).
+pub async fn hold(s: &mut Stream, client: &mut Client, deadline: Deadline, at_least: u64) -> Held {
+    let w = s.w.clone();
+    let most = w.model().global.tune.bufsize;
+    loop {
+        if let Some(mut buf) = client.input.take() {
+            let payload = &mut s.req_body.payload;
+            let step = match s
+                .req_decoder
+                .decode(buf.data(), &mut |d: &[u8]| payload.extend_from_slice(d))
+            {
+                Ok(step) => step,
+                Err(_) => return Held::Bad,
+            };
+            s.info.bytes_in += step.consumed as u64;
+            buf.consume(step.consumed);
+            if !buf.is_empty() {
+                client.input = Some(buf);
+            }
+        }
+        let held = s.req_body.payload.len();
+        s.req_body.ended = s.req_decoder.is_done();
+        s.req_body.complete = s.req_body.ended || held >= most;
+        if s.req_body.complete || held as u64 >= at_least {
+            return Held::Enough;
+        }
+        match client.io.read(&w.bufs, &mut client.timer, deadline).await {
+            Ok(Some(buf)) => client.input = Some(buf),
+            Ok(None) => {
+                client.read_closed = true;
+                return Held::Closed;
+            }
+            Err(crate::net::Fail::Timeout) => return Held::Timeout,
+            Err(crate::net::Fail::Io(_)) => return Held::Closed,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A stream as expressions see it.
+
+use sluice_engine::counters::ServingCounters;
+use sluice_expr::env::{
+    Addr, ConnInfo, Content, Dir, Env, Gauge, NameOf, Now, ProxyId, ServerId, Side, StreamInfo,
+    TcpInfo,
+};
+use sluice_expr::value::Value;
+use sluice_expr::vars::{Scope, VarRef};
+use sluice_http::{Request, Response};
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{HeldBody, Stream};
+use crate::view;
+
+impl Env for Stream {
+    fn now(&self) -> Now {
+        self.now
+    }
+    fn random(&self) -> u64 {
+        self.w.random()
+    }
+    fn gauge(&self, what: Gauge) -> Option<i64> {
+        match what {
+            Gauge::ThreadId => Some(i64::from(self.w.id)),
+            other => view::gauge(self.runtime(), other, self.now.mono_us / 1000),
+        }
+    }
+    fn name(&self, of: NameOf) -> Option<&str> {
+        view::name(self.runtime(), of)
+    }
+    fn backend_named(&self, name: &[u8]) -> Option<ProxyId> {
+        view::backend_named(self.runtime(), name)
+    }
+    fn frontend_named(&self, name: &[u8]) -> Option<ProxyId> {
+        view::frontend_named(self.runtime(), name)
+    }
+    fn server_named(&self, backend: Option<&[u8]>, server: &[u8]) -> Option<ServerId> {
+        let backend = match backend {
+            Some(name) => self.backend_named(name)?,
+            None => self.info.backend,
+        };
+        view::server_named(self.runtime(), backend, server)
+    }
+    fn local_zone(&self, at_sec: i64) -> (i32, &str) {
+        crate::zone::at(at_sec)
+    }
+    fn check_password(&self, userlist: u32, user: &[u8], password: &[u8]) -> bool {
+        view::check_password(self.runtime(), userlist, user, password)
+    }
+    fn groups_of(&self, userlist: u32, user: &[u8]) -> Option<&[String]> {
+        view::groups_of(self.runtime(), userlist, user)
+    }
+    fn stream(&self) -> Option<&StreamInfo> {
+        Some(&self.info)
+    }
+    fn conn(&self, side: Side) -> Option<&ConnInfo> {
+        match side {
+            Side::Client => Some(&self.sess.client),
+            Side::Server if self.server_conn.dst != Addr::None => Some(&self.server_conn),
+            Side::Server => None,
+        }
+    }
+    fn tcp_info(&self, side: Side) -> Option<TcpInfo> {
+        match side {
+            Side::Client => crate::sys::tcp_info(self.sess.client_fd?),
+            Side::Server => crate::sys::tcp_info(self.sess.server_fd?),
+        }
+    }
+    fn request(&self) -> Option<&Request> {
+        self.has_req.then_some(&self.req)
+    }
+    fn response(&self) -> Option<&Response> {
+        self.has_res.then_some(&self.res)
+    }
+    fn request_is_final(&self) -> bool {
+        self.has_req || self.content_final || self.req_content.is_none()
+    }
+    fn content(&self, dir: Dir) -> Option<Content<'_>> {
+        let buf = match dir {
+            Dir::Request => self.req_content.as_ref(),
+            Dir::Response => self.res_content.as_ref(),
+        };
+        match buf {
+            Some(b) => Some(Content {
+                bytes: b.data(),
+                is_final: self.content_final,
+            }),
+            None => self.body(dir),
+        }
+    }
+    fn body(&self, dir: Dir) -> Option<Content<'_>> {
+        let held = |b: &HeldBody| b.active;
+        let b = match dir {
+            Dir::Request => &self.req_body,
+            Dir::Response => &self.res_body,
+        };
+        held(b).then(|| Content {
+            bytes: &b.payload,
+            is_final: b.complete,
+        })
+    }
+    fn var(&self, var: &VarRef) -> Option<Value<'_>> {
+        let vars = self.vars.borrow();
+        match var.scope {
+            Scope::Proc => self.w.shared.proc_vars.value(var.index),
+            Scope::Sess => self.sess.vars.borrow().vars.value(var.index).cloned(),
+            Scope::Txn => vars.txn.value(var.index).cloned(),
+            Scope::Req => vars.req.value(var.index).cloned(),
+            Scope::Res => vars.res.value(var.index).cloned(),
+            Scope::Check => None,
+        }
+    }
+    fn set_var(&self, var: &VarRef, value: Option<Value<'static>>) -> bool {
+        let vars = &mut *self.vars.borrow_mut();
+        let mut sess = self.sess.vars.borrow_mut();
+        let sess = &mut *sess;
+        let (store, chain): (_, &[_]) = match var.scope {
+            Scope::Proc => return self.w.shared.proc_vars.set(var.index, value),
+            Scope::Sess => (&mut sess.vars, &[&sess.used]),
+            Scope::Txn => (&mut vars.txn, &[&vars.txn_used, &sess.used]),
+            Scope::Req => (
+                &mut vars.req,
+                &[&vars.reqres_used, &vars.txn_used, &sess.used],
+            ),
+            Scope::Res => (
+                &mut vars.res,
+                &[&vars.reqres_used, &vars.txn_used, &sess.used],
+            ),
+            Scope::Check => return false,
+        };
+        match value {
+            Some(v) => store.set(var.index, v, chain),
+            None => store.unset(var.index, chain),
+        }
+    }
+}
+
+/// Sessions on something that serves, as `be_conn` and `srv_conn` count them.
+pub fn sessions(c: &ServingCounters) -> i64 {
+    i64::from(c.sessions.now())
+}
+
+/// Connections a server still takes before its `maxconn`; -1 without a limit.
+pub fn free_conns(max: u32, served: &std::sync::atomic::AtomicU32) -> i64 {
+    if max == 0 {
+        -1
+    } else {
+        i64::from(max.saturating_sub(served.load(Relaxed)))
+    }
+}

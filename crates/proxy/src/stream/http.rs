@@ -1,0 +1,375 @@
+//! HTTP/1 on the client's side: a connection's requests one after the other, each a stream.
+//!
+//! ```text
+//! idle --first bytes--> head --complete--> rules, server, response --keep-alive--> idle
+//!   |                    |                        |
+//!   +--close, timeout----+--bad, timeout: 4xx-----+--close, error--> end
+//! ```
+
+use std::rc::Rc;
+
+use sluice_config::model::{ConnMode, Options, Proxy};
+use sluice_http::{HeadScan, Limits, Method, ParseError, Parsed, Version, parse_request};
+
+use super::Stream;
+use super::reply::Local;
+use crate::clock;
+use crate::net::{Buf, Fail, after_ms};
+use crate::session::{Client, Listener, SessionData};
+use crate::worker::Worker;
+
+/// What becomes of the client's connection after a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    KeepAlive,
+    Close,
+    /// Close, but let the client read the answer first although it may still be sending.
+    Linger,
+    /// Close with a reset (`reject`, `silent-drop`, aborted body).
+    Abort,
+}
+
+/// Serves one client connection.
+pub async fn serve(
+    w: &Rc<Worker>,
+    l: &Rc<Listener>,
+    mut client: Client,
+    mut sess: Box<SessionData>,
+) {
+    sess.client.http_major = 1;
+    let mut first = true;
+    loop {
+        if !wait_for_bytes(w, &l.proxy, &mut client, &mut sess, first).await {
+            if first {
+                Box::pin(ended_before_request(w, l, &mut client, sess)).await;
+            }
+            return;
+        }
+        let (back, fate) = Box::pin(one_stream(w, l, &mut client, sess, first)).await;
+        sess = back;
+        match fate {
+            Fate::KeepAlive if !w.is_stopping() || client.input.is_some() => {}
+            Fate::Abort => return client.io.reset_on_close(),
+            Fate::Linger => return linger(w, &mut client, &l.proxy).await,
+            _ if l.proxy.options.contains(Options::NOLINGER) => return client.io.reset_on_close(),
+            _ => return,
+        }
+        sess.client.requests += 1;
+        first = false;
+    }
+}
+
+/// Waits until the client sends something. False: it closed, took too long, or we are stopping.
+async fn wait_for_bytes(
+    w: &Rc<Worker>,
+    p: &Proxy,
+    client: &mut Client,
+    sess: &mut SessionData,
+    first: bool,
+) -> bool {
+    if client.input.as_ref().is_some_and(|b| !b.is_empty()) {
+        return true;
+    }
+    client.input = None;
+    if client.read_closed {
+        return false;
+    }
+    let t = &p.timeouts;
+    let timeout_ms = if first {
+        t.http_request_ms.or(t.client_ms)
+    } else {
+        t.http_keep_alive_ms.or(t.http_request_ms).or(t.client_ms)
+    };
+    let deadline = after_ms(timeout_ms);
+    let mut idle = None;
+    let read = std::future::poll_fn(|cx| {
+        use std::task::Poll;
+        let mut buf = w.bufs.lend();
+        match client.io.poll_read(cx, buf.room()) {
+            Poll::Ready(Ok(0)) => {
+                Poll::Ready(Err(Fail::Io(std::io::ErrorKind::UnexpectedEof.into())))
+            }
+            Poll::Ready(Ok(n)) => {
+                buf.filled(n);
+                Poll::Ready(Ok(buf))
+            }
+            Poll::Ready(Err(e)) => Poll::Ready(Err(Fail::Io(e))),
+            Poll::Pending => {
+                if w.is_stopping() && !first {
+                    return Poll::Ready(Err(Fail::Io(std::io::ErrorKind::Interrupted.into())));
+                }
+                if idle.is_none() && !first {
+                    idle = Some(w.enter_idle(cx.waker()));
+                }
+                client.timer.poll(cx, deadline).map(|()| Err(Fail::Timeout))
+            }
+        }
+    })
+    .await;
+    match read {
+        Ok(buf) => {
+            client.input = Some(buf);
+            true
+        }
+        Err(fail) => {
+            client.read_closed = matches!(fail, Fail::Io(_));
+            sess.client.err = if matches!(fail, Fail::Timeout) {
+                ERR_TIMEOUT
+            } else {
+                0
+            };
+            false
+        }
+    }
+}
+
+/// Marks a session whose first request never came in time.
+const ERR_TIMEOUT: u16 = 0xffff;
+
+/// The client said nothing at all: a timeout gets its 408, and it is logged unless `dontlognull`.
+async fn ended_before_request(
+    w: &Rc<Worker>,
+    l: &Listener,
+    client: &mut Client,
+    mut sess: Box<SessionData>,
+) {
+    let timed_out = std::mem::take(&mut sess.client.err) == ERR_TIMEOUT;
+    let mut s = w.lend_stream();
+    s.begin(l, sess);
+    let quiet = l
+        .proxy
+        .options
+        .intersects(Options::DONTLOGNULL | Options::HTTP_IGNORE_PROBES);
+    if timed_out {
+        if !l.proxy.options.contains(Options::HTTP_IGNORE_PROBES) {
+            s.count_bad_request();
+            let local = s.error_response(408);
+            s.answer(client, local).await;
+        }
+        s.info.status = 408;
+        s.terminate(b'c', b'R');
+    } else {
+        if !quiet {
+            s.count_bad_request();
+        }
+        s.info.status = 400;
+        s.terminate(b'C', b'R');
+    }
+    s.finish(!quiet);
+    w.return_stream(s);
+}
+
+/// Reads one request and runs its stream.
+async fn one_stream(
+    w: &Rc<Worker>,
+    l: &Listener,
+    client: &mut Client,
+    sess: Box<SessionData>,
+    first: bool,
+) -> (Box<SessionData>, Fate) {
+    let mut s = w.lend_stream();
+    s.begin(l, sess);
+    s.start_request(first);
+    let fate = match read_head(&mut s, l, client).await {
+        Ok(()) => s.run_http(client).await,
+        Err(fate) => fate,
+    };
+    s.finish(true);
+    (w.return_stream(s), fate)
+}
+
+/// Reads until the head is complete. `Err`: the request ended here and was answered.
+async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<(), Fate> {
+    let w = s.w.clone();
+    let limits = request_limits(&w, &l.proxy);
+    let mut scan = HeadScan::new();
+    let Some(mut buf) = client.input.take() else {
+        return Err(Fate::Close);
+    };
+    let mut deadline = None;
+    loop {
+        match parse_request(buf.data(), &mut scan, &limits, &mut s.req) {
+            Ok(Parsed::Complete { consumed }) => {
+                buf.consume(consumed);
+                if !buf.is_empty() {
+                    client.input = Some(buf);
+                }
+                s.has_req = true;
+                return Ok(());
+            }
+            Ok(Parsed::Partial) => {}
+            Err(e) => return Err(bad_request(s, client, buf, e).await),
+        }
+        let deadline = *deadline.get_or_insert_with(|| {
+            let t = &l.proxy.timeouts;
+            after_ms(t.http_request_ms.or(t.client_ms))
+        });
+        match more(&mut buf, client, deadline).await {
+            Ok(true) => {}
+            // closed or broken in the middle of a head
+            Ok(false) => {
+                s.count_bad_request();
+                s.tick();
+                s.terminate(b'C', b'R');
+                if scan.is_idle() && l.proxy.options.contains(Options::DONTLOGNULL) {
+                    s.info.log_level = Some(None);
+                }
+                let local = s.error_response(400);
+                return Err(s.answer_and(client, local, Fate::Close).await);
+            }
+            Err(()) => {
+                s.count_bad_request();
+                s.tick();
+                s.terminate(b'c', b'R');
+                let local = s.error_response(408);
+                return Err(s.answer_and(client, local, Fate::Close).await);
+            }
+        }
+    }
+}
+
+/// Reads more bytes behind those in `buf`. `Ok(false)`: closed; `Err`: the time is up.
+async fn more(
+    buf: &mut Buf,
+    client: &mut Client,
+    deadline: crate::net::Deadline,
+) -> Result<bool, ()> {
+    buf.compact();
+    let n = std::future::poll_fn(|cx| match client.io.poll_read(cx, buf.room()) {
+        std::task::Poll::Pending => client.timer.poll(cx, deadline).map(|()| Err(())),
+        ready => ready.map(|r| Ok(r.unwrap_or(0))),
+    })
+    .await?;
+    buf.filled(n);
+    client.read_closed |= n == 0;
+    Ok(n > 0)
+}
+
+async fn bad_request(s: &mut Stream, client: &mut Client, buf: Buf, e: ParseError) -> Fate {
+    s.tick();
+    s.count_bad_request();
+    s.terminate(b'P', b'R');
+    crate::capture::remember_request(s.info.frontend, &s.sess.client, buf.data(), e);
+    let local = s.error_response(e.status());
+    s.answer_and(client, local, Fate::Close).await
+}
+
+/// The limits a request head must keep.
+pub fn request_limits(w: &Worker, p: &Proxy) -> Limits {
+    let g = &w.model().global;
+    Limits {
+        head_max: g.tune.bufsize - g.tune.maxrewrite.min(g.tune.bufsize / 2),
+        headers_max: g.tune.http_maxhdr,
+        accept_invalid: p.options.contains(Options::ACCEPT_INVALID_HTTP_REQUEST),
+        payload_any_method: g.h1_accept_payload_with_any_method,
+    }
+}
+
+/// Lets the client read the last answer: closes our direction and drops what still comes for a moment, because closing
+/// with unread bytes would reset the connection under the answer.
+async fn linger(w: &Rc<Worker>, client: &mut Client, p: &Proxy) {
+    if p.options.contains(Options::NOLINGER) {
+        return client.io.reset_on_close();
+    }
+    client.io.shutdown_write();
+    if client.read_closed {
+        return;
+    }
+    const LINGER_MS: u64 = 2000;
+    const LINGER_READS: usize = 64;
+    let deadline = after_ms(Some(LINGER_MS));
+    for _ in 0..LINGER_READS {
+        match client.io.read(&w.bufs, &mut client.timer, deadline).await {
+            Ok(Some(_)) => {}
+            _ => return,
+        }
+    }
+}
+
+impl Stream {
+    /// Runs after-response rules, writes a response of our own, and says what becomes of the connection.
+    pub async fn answer(&mut self, client: &mut Client, local: Local) -> Fate {
+        self.answer_and(client, local, Fate::KeepAlive).await
+    }
+
+    /// As [`Stream::answer`], with the connection ending at least as `fate` says.
+    pub async fn answer_and(&mut self, client: &mut Client, local: Local, fate: Fate) -> Fate {
+        if local.silent {
+            return Fate::Close;
+        }
+        self.tick();
+        let close = fate != Fate::KeepAlive || local.close || !self.client_keeps_alive(client);
+        let head_only = self.has_req && self.req.method == Method::Head;
+        self.after_response_rules();
+        self.res.headers.remove("Connection");
+        self.mark_connection(close);
+        self.info.status = self.res.status.into();
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        self.res.write_to(&mut out);
+        let body: &[u8] = if head_only { b"" } else { &local.body };
+        let sent = client
+            .io
+            .write_two(&out, body, &mut client.timer, self.client_timeout_ms())
+            .await;
+        self.info.bytes_out += (out.len() + body.len()) as u64;
+        self.out = out;
+        match sent {
+            Ok(()) if !close => Fate::KeepAlive,
+            Ok(()) if self.has_req && self.request_is_used_up() && client.input.is_none() => {
+                Fate::Close
+            }
+            Ok(()) => Fate::Linger,
+            Err(_) => Fate::Abort,
+        }
+    }
+
+    /// Whether the request's body has been read whole (or there is none), so that another request may follow.
+    fn request_is_used_up(&self) -> bool {
+        !self.req.framing.has_body() || self.req_body.ended
+    }
+
+    /// Whether the client's connection may carry another request, from what is known now.
+    pub fn client_keeps_alive(&self, client: &Client) -> bool {
+        self.has_req
+            && self.req.persistent()
+            && !self.req.noticed.doubtful_framing
+            && !client.must_close
+            && self.request_is_used_up()
+            && self.frontend_mode() != ConnMode::Close
+            && !self.w.is_stopping()
+    }
+
+    /// The closing mode in force: the stricter of frontend and backend.
+    pub fn frontend_mode(&self) -> ConnMode {
+        match (self.frontend().conn_mode, self.backend().conn_mode) {
+            (ConnMode::Close, _) | (_, ConnMode::Close) => ConnMode::Close,
+            (ConnMode::ServerClose, _) | (_, ConnMode::ServerClose) => ConnMode::ServerClose,
+            _ => ConnMode::KeepAlive,
+        }
+    }
+
+    /// Says in the response what becomes of the connection, where the version's default does not.
+    pub fn mark_connection(&mut self, close: bool) {
+        let client_is_11 = !self.has_req || self.req.version >= Version::HTTP_11;
+        if close {
+            self.res.headers.add("Connection", "close");
+        } else if !client_is_11 {
+            self.res.headers.add("Connection", "keep-alive");
+        }
+    }
+
+    /// Counts a request that could not be read.
+    pub fn count_bad_request(&mut self) {
+        let fe = &self.fe_state().fe;
+        fe.failed_req.inc();
+        fe.req_total.inc();
+        fe.h1_req.inc();
+        self.tick();
+        fe_rate(self);
+    }
+}
+
+fn fe_rate(s: &Stream) {
+    s.fe_state().fe.req_rate.hit(clock::mono_ms());
+}

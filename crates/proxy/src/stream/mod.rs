@@ -1,0 +1,264 @@
+//! A stream: one request with its response (or one TCP connection pair), whichever protocol carries it.
+//!
+//! ```text
+//! session -> http::run  -> request rules -> backend -> connect -> response rules -> body -> log
+//!         -> tcp::run   -> content rules -> backend -> connect -> relay          -> log
+//! ```
+//!
+//! This file holds the record; `env` lets expressions see it, `rules` runs rule sets on it.
+
+pub mod body;
+pub mod cookies;
+pub mod env;
+pub mod forward;
+pub mod http;
+pub mod observe;
+pub mod relay;
+pub mod reply;
+pub mod request;
+pub mod response;
+pub mod rules;
+pub mod tcp;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use sluice_config::model::Proxy;
+use sluice_engine::state::ProxyState;
+use sluice_engine::{Runtime, ServerState};
+use sluice_expr::env::{ConnInfo, Now, StreamInfo};
+use sluice_expr::vars::{Usage, Vars};
+use sluice_expr::{ProxyId, ServerId};
+use sluice_http::{BodyDecoder, Framing, Request, Response};
+
+use crate::net::Buf;
+use crate::session::SessionData;
+use crate::worker::Worker;
+
+/// A body held in memory because rules want to see it (`option http-buffer-request`, `wait-for-body`).
+#[derive(Default)]
+pub struct HeldBody {
+    /// The payload, framing removed.
+    pub payload: Vec<u8>,
+    /// All of it is there (or as much as fits).
+    pub complete: bool,
+    /// The end of the message was seen.
+    pub ended: bool,
+    pub active: bool,
+}
+
+impl HeldBody {
+    pub fn forget(&mut self) {
+        self.payload.clear();
+        *self = HeldBody {
+            payload: std::mem::take(&mut self.payload),
+            ..HeldBody::default()
+        };
+    }
+}
+
+/// Variables of one stream.
+#[derive(Default)]
+pub struct StreamVars {
+    pub txn: Vars,
+    pub req: Vars,
+    pub res: Vars,
+    pub txn_used: Usage,
+    pub reqres_used: Usage,
+}
+
+/// The record of one stream.
+pub struct Stream {
+    pub w: Rc<Worker>,
+    /// Its session's part, moved in while the stream runs.
+    pub sess: Box<SessionData>,
+    pub info: StreamInfo,
+    /// Connection to the server, as expressions see it.
+    pub server_conn: ConnInfo,
+    pub req: Request,
+    /// `req` holds a parsed head.
+    pub has_req: bool,
+    pub res: Response,
+    pub has_res: bool,
+    /// Walks over the request's body as it comes from the client.
+    pub req_decoder: BodyDecoder,
+    pub req_body: HeldBody,
+    pub res_body: HeldBody,
+    /// Raw bytes of the channels while content rules look at them.
+    pub req_content: Option<Buf>,
+    pub res_content: Option<Buf>,
+    pub content_final: bool,
+    pub vars: RefCell<StreamVars>,
+    /// The clock of the event being handled.
+    pub now: Now,
+    /// Monotonic µs at the stream's start.
+    pub start_us: u64,
+    /// Scratch for serialising and formatting.
+    pub out: Vec<u8>,
+    pub text: Vec<u8>,
+    /// Settings rules may override for this stream.
+    pub set: Overrides,
+    /// Slots and levels held, given back at the end.
+    pub held: Held,
+    /// The line was written before the end (`option logasap`).
+    pub logged: bool,
+}
+
+/// What rules changed for this stream only.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    pub client_timeout_ms: Option<u64>,
+    pub server_timeout_ms: Option<u64>,
+    pub tunnel_timeout_ms: Option<u64>,
+    pub connect_timeout_ms: Option<u64>,
+    pub queue_timeout_ms: Option<u64>,
+    pub tarpit_timeout_ms: Option<u64>,
+    pub retries: Option<u32>,
+    pub no_l7_retry: bool,
+    pub strict_rewriting_off: bool,
+    pub server_mark: Option<u32>,
+    pub server_tos: Option<u32>,
+    /// bandwidth limits set by rules: filter name and bytes per period
+    pub bwlims: Vec<BwlimSetting>,
+}
+
+/// `set-bandwidth-limit` in effect.
+#[derive(Debug, Clone)]
+pub struct BwlimSetting {
+    pub filter: std::sync::Arc<sluice_config::model::BandwidthLimit>,
+    pub limit_bytes: u64,
+    pub period_ms: u64,
+}
+
+/// Counts this stream is part of.
+#[derive(Debug, Default)]
+pub struct Held {
+    pub backend: Option<ProxyId>,
+    pub server: Option<ServerId>,
+}
+
+impl Stream {
+    pub fn new(w: Rc<Worker>) -> Self {
+        let tune = &w.model().global.tune;
+        let vars = StreamVars {
+            txn_used: Usage::new(tune.vars_txn_max),
+            reqres_used: Usage::new(tune.vars_reqres_max),
+            ..StreamVars::default()
+        };
+        Stream {
+            sess: Box::default(),
+            info: StreamInfo::new(ProxyId(0)),
+            server_conn: ConnInfo::default(),
+            req: Request::new(),
+            has_req: false,
+            res: Response::new(),
+            has_res: false,
+            req_decoder: BodyDecoder::new(Framing::None),
+            req_body: HeldBody::default(),
+            res_body: HeldBody::default(),
+            req_content: None,
+            res_content: None,
+            content_final: false,
+            vars: RefCell::new(vars),
+            now: Now::default(),
+            start_us: 0,
+            out: Vec::with_capacity(1024),
+            text: Vec::new(),
+            set: Overrides::default(),
+            held: Held::default(),
+            logged: false,
+            w,
+        }
+    }
+
+    /// Makes the record ready for another stream, keeping what it has allocated. The session's part must still be in.
+    pub fn forget(&mut self) {
+        self.has_req = false;
+        self.has_res = false;
+        self.logged = false;
+        self.req_decoder = BodyDecoder::new(Framing::None);
+        self.req_body.forget();
+        self.res_body.forget();
+        self.req_content = None;
+        self.res_content = None;
+        self.content_final = false;
+        self.server_conn = ConnInfo::default();
+        let sess = self.sess.vars.borrow();
+        let vars = self.vars.get_mut();
+        vars.txn.clear(&[&vars.txn_used, &sess.used]);
+        vars.req
+            .clear(&[&vars.reqres_used, &vars.txn_used, &sess.used]);
+        vars.res
+            .clear(&[&vars.reqres_used, &vars.txn_used, &sess.used]);
+        drop(sess);
+        self.set = Overrides::default();
+        self.out.clear();
+        self.text.clear();
+        if self.out.capacity() > crate::net::buf::READ_SIZE {
+            self.out = Vec::with_capacity(1024);
+        }
+    }
+
+    pub fn runtime(&self) -> &Runtime {
+        self.w.runtime()
+    }
+    pub fn frontend(&self) -> &Proxy {
+        self.w.model().proxy(self.info.frontend)
+    }
+    pub fn backend(&self) -> &Proxy {
+        self.w.model().proxy(self.info.backend)
+    }
+    pub fn fe_state(&self) -> &ProxyState {
+        self.w.runtime().proxy(self.info.frontend)
+    }
+    pub fn be_state(&self) -> &ProxyState {
+        self.w.runtime().proxy(self.info.backend)
+    }
+    pub fn server_state(&self) -> Option<&ServerState> {
+        self.info.server.map(|s| &**self.w.runtime().server(s))
+    }
+
+    /// Takes the clock anew.
+    pub fn tick(&mut self) {
+        self.now = crate::clock::now();
+    }
+
+    /// Milliseconds since the stream began.
+    pub fn elapsed_ms(&self) -> i32 {
+        ((self.now.mono_us.saturating_sub(self.start_us)) / 1000).min(i32::MAX as u64) as i32
+    }
+
+    /// Marks how the stream ended, unless something earlier did already.
+    pub fn terminate(&mut self, cause: u8, phase: u8) {
+        if self.info.term_cause == b'-' {
+            self.info.term_cause = cause;
+            self.info.term_phase = phase;
+        }
+    }
+
+    // timeouts of this stream, in ms
+    pub fn client_timeout_ms(&self) -> Option<u64> {
+        self.set
+            .client_timeout_ms
+            .or(self.frontend().timeouts.client_ms)
+    }
+    pub fn server_timeout_ms(&self) -> Option<u64> {
+        self.set
+            .server_timeout_ms
+            .or(self.backend().timeouts.server_ms)
+    }
+    pub fn connect_timeout_ms(&self) -> Option<u64> {
+        self.set
+            .connect_timeout_ms
+            .or(self.backend().timeouts.connect_ms)
+    }
+    pub fn tunnel_timeout_ms(&self) -> Option<u64> {
+        self.set
+            .tunnel_timeout_ms
+            .or(self.backend().timeouts.tunnel_ms)
+    }
+    pub fn queue_timeout_ms(&self) -> Option<u64> {
+        let t = &self.backend().timeouts;
+        self.set.queue_timeout_ms.or(t.queue_ms).or(t.connect_ms)
+    }
+}

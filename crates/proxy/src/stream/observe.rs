@@ -1,0 +1,308 @@
+//! What is counted and noted of a stream, at each point of its life, and the log line at its end. Counters, logs and
+//! statistics are all fed from here.
+
+use sluice_config::model::Options;
+use sluice_expr::env::{Dir, StreamInfo, UNREACHED};
+use sluice_http::BodyDecoder;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Stream;
+use crate::clock;
+use crate::session::{Listener, SessionData};
+
+impl Stream {
+    /// A stream (or the rules before it) begins on a session.
+    pub fn begin(&mut self, l: &Listener, sess: Box<SessionData>) {
+        self.sess = sess;
+        self.now = clock::now();
+        self.start_us = self.now.mono_us;
+        reset(&mut self.info, l.proxy.id);
+        self.info.accept_us = self.sess.client.since_us;
+        self.info.request_us = self.now.wall_us;
+        self.info.th_ms = self.sess.handshake_ms;
+        self.info.listener_id = self.sess.listener_id;
+        self.info.listener_name = self.sess.listener_name.clone();
+        let t = &l.proxy.timeouts;
+        self.info.client_timeout_ms = t.client_ms.unwrap_or(0);
+    }
+
+    /// An HTTP request's first bytes are there.
+    pub fn start_request(&mut self, first: bool) {
+        let idle_since = if first {
+            self.sess.accept_mono_us + self.sess.handshake_ms.max(0) as u64 * 1000
+        } else {
+            self.sess.last_end_us
+        };
+        if !first {
+            self.info.th_ms = 0;
+        }
+        self.info.ti_ms = (self.start_us.saturating_sub(idle_since) / 1000) as i32;
+        self.info.request_counter = self.w.runtime().next_request.fetch_add(1, Relaxed);
+        self.info.stream_id = self.info.request_counter as u32;
+    }
+
+    /// The request's head is complete.
+    pub fn note_request(&mut self, fe: &sluice_config::model::Proxy) {
+        self.tick();
+        self.info.tr_ms = self.elapsed_ms();
+        let state = self.w.runtime().proxy(self.info.frontend).clone();
+        let now_ms = self.now.mono_us / 1000;
+        state.fe.req_total.inc();
+        state.fe.h1_req.inc();
+        state.fe.req_rate.hit(now_ms);
+        self.w.runtime().counters.req_total.inc();
+        self.req_decoder = BodyDecoder::new(self.req.framing);
+        self.info.bytes_in +=
+            self.req.headers.wire_len() as u64 + self.req.target().len() as u64 + 16;
+
+        let most = self.w.model().global.tune.http_logurilen;
+        let line = &mut self.info.first_line;
+        line.clear();
+        line.extend_from_slice(self.req.method_str());
+        line.push(b' ');
+        line.extend_from_slice(self.req.target());
+        line.extend_from_slice(if self.req.version.minor == 0 {
+            b" HTTP/1.0"
+        } else {
+            b" HTTP/1.1"
+        });
+        line.truncate(most);
+
+        for (slot, capture) in fe.captures_req.iter().enumerate() {
+            let value = capture
+                .header
+                .as_ref()
+                .and_then(|h| self.req.headers.last(h))
+                .map(|v| v[..v.len().min(capture.len)].to_vec());
+            if let Some(v) = value {
+                self.store_capture(Dir::Request, slot, v);
+            }
+        }
+        self.capture_request_cookie(fe);
+        if let Some(format) = &fe.unique_id_format {
+            let id = self.render(format);
+            if let Some(header) = &fe.unique_id_header {
+                self.req.headers.add(header, &id);
+            }
+            self.info.unique_id = Some(id);
+        }
+    }
+
+    /// The response's head is there.
+    pub fn note_response(&mut self) {
+        self.tick();
+        self.has_res = true;
+        self.info.server_status = self.res.status.into();
+        let before = self.info.tr_ms.max(0) + self.info.tw_ms.max(0) + self.info.tc_ms.max(0);
+        self.info.tsrv_ms = (self.elapsed_ms() - before).max(0);
+        let w = self.w.clone();
+        let fe = w.model().proxy(self.info.frontend);
+        for (slot, capture) in fe.captures_res.iter().enumerate() {
+            let value = capture
+                .header
+                .as_ref()
+                .and_then(|h| self.res.headers.last(h))
+                .map(|v| v[..v.len().min(capture.len)].to_vec());
+            if let Some(v) = value {
+                self.store_capture(Dir::Response, slot, v);
+            }
+        }
+        self.capture_response_cookie(fe);
+    }
+
+    /// The response's head goes out: with `option logasap` this is when it is logged.
+    pub fn sent_head(&mut self) {
+        if self.frontend().options.contains(Options::LOGASAP) {
+            self.info.bytes_out = self.res.headers.wire_len() as u64;
+            self.info.td_ms = self.elapsed_ms();
+            self.info.ta_ms = self.elapsed_ms();
+            self.info.tt_ms = self.elapsed_ms();
+            self.log();
+            self.logged = true;
+            self.info.bytes_out = 0;
+        }
+    }
+
+    /// The stream is on a server's connection now.
+    pub fn enter_server(&mut self, reused: bool) {
+        let Some(id) = self.info.server else { return };
+        self.leave_server();
+        let now_ms = self.now.mono_us / 1000;
+        let w = self.w.clone();
+        let server = w.runtime().server(id);
+        server.counters.sessions.enter();
+        server.counters.sess_total.inc();
+        server.counters.sess_rate.hit(now_ms);
+        server.counters.lb_total.inc();
+        server.counters.last_session_ms.set(now_ms);
+        server.counters.req_total.inc();
+        w.runtime().proxy(id.backend).be.lb_total.inc();
+        if reused {
+            server.counters.reuses.inc();
+            w.runtime().proxy(id.backend).be.reuses.inc();
+        }
+        self.held.server = Some(id);
+    }
+
+    fn leave_server(&mut self) {
+        if let Some(id) = self.held.server.take() {
+            self.w.runtime().server(id).counters.sessions.leave();
+        }
+    }
+
+    /// A connection to a server was made.
+    pub fn count_connect(&mut self) {
+        self.be_state().be.connects.inc();
+        if let Some(s) = self.server_state() {
+            s.counters.connects.inc();
+        }
+    }
+
+    pub fn count_response_error(&mut self) {
+        self.be_state().be.failed_resp.inc();
+        if let Some(s) = self.server_state() {
+            s.counters.failed_resp.inc();
+        }
+    }
+
+    /// A transfer was aborted by the client or the server.
+    pub fn count_abort(&mut self, by_client: bool) {
+        let pick = |c: &sluice_engine::counters::ServingCounters| {
+            if by_client {
+                c.client_aborts.inc()
+            } else {
+                c.server_aborts.inc()
+            }
+        };
+        if self.held.backend.is_some() {
+            pick(&self.be_state().be);
+        }
+        if let Some(s) = self.server_state() {
+            pick(&s.counters);
+        }
+    }
+
+    /// The stream is over: times, counters, log. The session's part must still be in.
+    pub fn finish(&mut self, log: bool) {
+        self.tick();
+        let total = self.elapsed_ms();
+        if !self.logged {
+            if self.info.tsrv_ms != UNREACHED {
+                let before = self.info.tr_ms.max(0)
+                    + self.info.tw_ms.max(0)
+                    + self.info.tc_ms.max(0)
+                    + self.info.tsrv_ms;
+                self.info.td_ms = (total - before).max(0);
+            }
+            self.info.ta_ms = total;
+            self.info.tt_ms = total + self.info.ti_ms.max(0) + self.info.th_ms.max(0);
+            self.info.tu_ms = self.info.tt_ms;
+        }
+        self.sess.last_end_us = self.now.mono_us;
+        self.count_ended();
+        if log && !self.logged {
+            self.log();
+        }
+        self.leave_server();
+        if let Some(id) = self.held.backend.take() {
+            self.w.runtime().proxy(id).be.sessions.leave();
+        }
+    }
+
+    fn count_ended(&mut self) {
+        let w = self.w.clone();
+        let rt = w.runtime();
+        let fe = rt.proxy(self.info.frontend);
+        let (bytes_in, bytes_out) = (self.info.bytes_in, self.info.bytes_out);
+        fe.fe.bytes_in.add(bytes_in);
+        fe.fe.bytes_out.add(bytes_out);
+        rt.counters.bytes_out.add(bytes_out);
+        if let Ok(status) = u16::try_from(self.info.status) {
+            fe.fe.responses.count(status);
+            if let Some(id) = self.held.backend {
+                rt.proxy(id).be.responses.count(status);
+            }
+        }
+        let times = |c: &sluice_engine::counters::ServingCounters| {
+            c.queue_time.record(self.info.tw_ms.max(0) as u64);
+            c.connect_time.record(self.info.tc_ms.max(0) as u64);
+            c.response_time.record(self.info.tsrv_ms.max(0) as u64);
+            c.total_time.record(self.info.tt_ms.max(0) as u64);
+            c.bytes_in.add(bytes_in);
+            c.bytes_out.add(bytes_out);
+        };
+        if let Some(id) = self.held.backend {
+            times(&rt.proxy(id).be);
+        }
+        if let Some(id) = self.held.server {
+            let server = rt.server(id);
+            times(&server.counters);
+            if let Ok(status) = u16::try_from(self.info.server_status) {
+                server.counters.responses.count(status);
+            }
+        }
+    }
+
+    /// Writes the log line, unless the configuration wants none of this kind.
+    pub fn log(&mut self) {
+        let w = self.w.clone();
+        let fe = w.model().proxy(self.info.frontend);
+        if fe.log.targets.is_empty() || self.info.log_level == Some(None) {
+            return;
+        }
+        let error = !matches!(self.info.term_cause, b'-' | b'L')
+            || self.info.retries > 0
+            || self.info.status >= 500;
+        if fe.options.contains(Options::DONTLOG_NORMAL) && !error {
+            return;
+        }
+        let separate = fe.options.contains(Options::LOG_SEPARATE_ERRORS) && error;
+        let level =
+            self.info
+                .log_level
+                .flatten()
+                .unwrap_or(if separate { LEVEL_ERR } else { LEVEL_INFO });
+        let rt = w.runtime();
+        self.info.act_conn = rt.counters.conns.now();
+        self.info.fe_conn = rt.proxy(self.info.frontend).fe.conns.now();
+        self.info.be_conn = rt.proxy(self.info.backend).be.sessions.now();
+        self.info.srv_conn = self.server_state().map_or(0, |s| s.counters.sessions.now());
+        w.logs.stream(self, fe, level);
+    }
+
+    /// `do-log`: a line now, besides the one at the end.
+    pub fn do_log(&mut self) {
+        let logged = self.logged;
+        self.log();
+        self.logged = logged;
+    }
+
+    /// Bandwidth limits of one direction, as `(bytes, period in ms)`.
+    pub fn bandwidth(&self, towards_server: bool) -> Vec<(u64, u64)> {
+        self.set
+            .bwlims
+            .iter()
+            .filter(|b| b.filter.inbound == towards_server)
+            .map(|b| (b.limit_bytes, b.period_ms))
+            .collect()
+    }
+}
+
+/// syslog levels of traffic logs.
+const LEVEL_ERR: u8 = 3;
+const LEVEL_INFO: u8 = 6;
+
+/// A fresh record that keeps what the old one has allocated.
+fn reset(info: &mut StreamInfo, frontend: sluice_expr::ProxyId) {
+    let mut fresh = StreamInfo::new(frontend);
+    let keep = |v: &mut Vec<u8>| {
+        v.clear();
+        std::mem::take(v)
+    };
+    fresh.first_line = keep(&mut info.first_line);
+    info.req_captures.clear();
+    fresh.req_captures = std::mem::take(&mut info.req_captures);
+    info.res_captures.clear();
+    fresh.res_captures = std::mem::take(&mut info.res_captures);
+    *info = fresh;
+}

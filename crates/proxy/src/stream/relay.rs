@@ -1,0 +1,123 @@
+//! Two pumps at once: TCP mode, and HTTP connections that became tunnels.
+
+use std::task::Poll;
+
+use sluice_config::model::Options;
+
+use super::Stream;
+use super::body::{Awaits, End, Pump};
+use super::response::ms_duration;
+use crate::backend::ServerConn;
+use crate::session::Client;
+
+/// One direction's state.
+struct Half {
+    pump: Pump,
+    /// Its sender closed, and the receiver was told.
+    closed: bool,
+}
+
+/// Relays until both directions are closed, one fails, or nothing moves for a timeout. Marks the stream.
+pub async fn relay(
+    s: &mut Stream,
+    client: &mut Client,
+    conn: &mut ServerConn,
+    up: Pump,
+    down: Pump,
+    tunnel_ms: Option<u64>,
+) {
+    let w = s.w.clone();
+    let (client_ms, server_ms) = (
+        tunnel_ms.or(s.client_timeout_ms()),
+        tunnel_ms.or(s.server_timeout_ms()),
+    );
+    let (client_fin, server_fin) = (
+        s.frontend().timeouts.client_fin_ms,
+        s.backend().timeouts.server_fin_ms,
+    );
+    let no_linger = s.backend().options.contains(Options::NOLINGER);
+    let mut up = Half {
+        pump: up,
+        closed: false,
+    };
+    let mut down = Half {
+        pump: down,
+        closed: false,
+    };
+    // who ended it, as the first character of the termination state
+    let cause = std::future::poll_fn(|cx| {
+        if !up.closed {
+            if let Poll::Ready(end) = up.pump.poll(cx, &w, &mut client.io, &mut conn.io) {
+                match end {
+                    End::Done => {
+                        up.closed = true;
+                        conn.io.shutdown_write();
+                    }
+                    End::SinkError(_) => return Poll::Ready(b'S'),
+                    _ => return Poll::Ready(b'C'),
+                }
+            }
+        }
+        if !down.closed {
+            if let Poll::Ready(end) = down.pump.poll(cx, &w, &mut conn.io, &mut client.io) {
+                match end {
+                    End::Done => {
+                        down.closed = true;
+                        client.io.shutdown_write();
+                    }
+                    End::SinkError(_) => return Poll::Ready(b'C'),
+                    _ => return Poll::Ready(b'S'),
+                }
+            }
+        }
+        if up.closed && down.closed {
+            return Poll::Ready(b'-');
+        }
+        // both directions keep each other alive, except with a half-closed side's own timeout
+        let since = up.pump.progress.max(down.pump.progress);
+        let client_ms = if down.closed {
+            client_fin.or(client_ms)
+        } else {
+            client_ms
+        };
+        let server_ms = if up.closed {
+            server_fin.or(server_ms)
+        } else {
+            server_ms
+        };
+        let waits_for_client = (!up.closed && up.pump.awaits == Awaits::Source)
+            || (!down.closed && down.pump.awaits == Awaits::Sink);
+        let waits_for_server = (!down.closed && down.pump.awaits == Awaits::Source)
+            || (!up.closed && up.pump.awaits == Awaits::Sink);
+        let due = |wanted: bool, ms: Option<u64>| {
+            if wanted {
+                ms.map(|ms| since + ms_duration(ms))
+            } else {
+                None
+            }
+        };
+        let (c, v) = (
+            due(waits_for_client, client_ms),
+            due(waits_for_server, server_ms),
+        );
+        let first_is_client = c.is_some() && (v.is_none() || c <= v);
+        client
+            .timer
+            .poll(cx, crate::net::earlier(c, v))
+            .map(|()| if first_is_client { b'c' } else { b's' })
+    })
+    .await;
+    s.info.bytes_in += up.pump.written;
+    s.info.bytes_out += down.pump.written;
+    s.tick();
+    if cause != b'-' {
+        s.terminate(cause, b'D');
+        if matches!(cause, b'C' | b'S') {
+            s.count_abort(cause == b'C');
+        }
+        client.io.reset_on_close();
+    }
+    if no_linger || cause != b'-' {
+        conn.io.reset_on_close();
+    }
+}

@@ -1,0 +1,455 @@
+//! The request's way through the proxy: frontend rules, backend choice, backend rules, then the server.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sluice_config::model::{BackendTarget, Mode, Options, Proxy, Rule, Service};
+use sluice_expr::ProxyId;
+use sluice_expr::acl::Tri;
+use sluice_http::Method;
+
+use super::Stream;
+use super::http::Fate;
+use super::rules::{Later, Verdict};
+use crate::net::after_ms;
+use crate::session::Client;
+use crate::worker::{StatsRequest, Worker};
+
+/// The stream was answered: what becomes of the client's connection.
+type Answered = Fate;
+
+impl Stream {
+    /// From a parsed request to the end of its response.
+    pub async fn run_http(&mut self, client: &mut Client) -> Fate {
+        let w = self.w.clone();
+        match self.before_server(&w, client).await {
+            Ok(()) => self.run_server(client).await,
+            Err(fate) => fate,
+        }
+    }
+
+    /// Everything that happens before a server is chosen.
+    async fn before_server(&mut self, w: &Rc<Worker>, client: &mut Client) -> Result<(), Answered> {
+        let fe = w.model().proxy(self.info.frontend).clone();
+        self.note_request(&fe);
+        if !fe.tcp_request_content.is_empty() {
+            self.content_rules(&fe.tcp_request_content, client).await?;
+        }
+        if let Some(fate) = self.monitor(&fe, client).await {
+            return Err(fate);
+        }
+        if fe.options.contains(Options::HTTP_BUFFER_REQUEST) {
+            self.hold_request_body(client, None, u64::MAX).await?;
+        }
+        self.restrict_header_names(&fe, client).await?;
+        self.request_rules(&fe, &fe.http_request, client).await?;
+        self.stats_of(&fe, client).await?;
+        self.switch_backend(&fe);
+        self.enter_backend();
+        let be = w.model().proxy(self.info.backend).clone();
+        if !Arc::ptr_eq(&fe, &be) {
+            if !be.tcp_request_content.is_empty() {
+                self.content_rules(&be.tcp_request_content, client).await?;
+            }
+            if be.options.contains(Options::HTTP_BUFFER_REQUEST) && !self.req_body.active {
+                self.hold_request_body(client, None, u64::MAX).await?;
+            }
+            self.request_rules(&be, &be.http_request, client).await?;
+            self.stats_of(&be, client).await?;
+        }
+        if !be.is_backend() || be.mode != Mode::Http {
+            self.terminate(b'S', b'C');
+            let local = self.error_response(503);
+            return Err(self.answer(client, local).await);
+        }
+        if let Some(post_max) = super::forward::wants_body(&be, &self.req) {
+            self.hold_request_body(client, None, post_max).await?;
+        }
+        self.forwarding_headers(&fe, &be);
+        Ok(())
+    }
+
+    /// `monitor-uri` and `monitor fail`.
+    async fn monitor(&mut self, fe: &Proxy, client: &mut Client) -> Option<Fate> {
+        let uri = fe.monitor_uri.as_ref()?;
+        if self.req.path_and_query() != Some(uri.as_bytes()) {
+            return None;
+        }
+        let failed = fe.monitor_fail.iter().any(|c| c.eval(self) == Tri::Pass);
+        self.fe_state().fe.intercepted.inc();
+        self.info.log_level = Some(None);
+        self.terminate(b'L', b'R');
+        let local = self.error_response(if failed { 503 } else { 200 });
+        Some(self.answer(client, local).await)
+    }
+
+    /// `tcp-request content` rules of an HTTP proxy: the head is parsed, so all is there.
+    async fn content_rules(&mut self, rules: &[Rule], client: &mut Client) -> Result<(), Answered> {
+        self.content_final = true;
+        let mut from = 0;
+        loop {
+            let verdict = self.run_rules(rules, from);
+            match verdict {
+                Verdict::Next
+                | Verdict::Accept
+                | Verdict::SwitchModeHttp
+                | Verdict::ExpectProxy
+                | Verdict::Wait { .. } => return Ok(()),
+                Verdict::Later { what, next } => {
+                    self.later(what, client).await?;
+                    from = next;
+                }
+                verdict => {
+                    self.count_denied_request();
+                    self.terminate(b'P', b'R');
+                    return Err(self.abort(client, verdict));
+                }
+            }
+        }
+    }
+
+    /// Ends a connection without an answer.
+    pub fn abort(&mut self, client: &Client, verdict: Verdict) -> Fate {
+        if let Verdict::SilentDrop { rst_ttl } = verdict {
+            crate::sys::silent_drop(&client.io, rst_ttl);
+            return Fate::Close;
+        }
+        Fate::Abort
+    }
+
+    /// Runs `http-request` rules of one proxy.
+    async fn request_rules(
+        &mut self,
+        p: &Proxy,
+        rules: &[Rule],
+        client: &mut Client,
+    ) -> Result<(), Answered> {
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let mut from = 0;
+        loop {
+            let verdict = self.run_rules(rules, from);
+            if let Verdict::Later { what, next } = verdict {
+                self.later(what, client).await?;
+                from = next;
+                continue;
+            }
+            return self.obey(p, verdict, client).await;
+        }
+    }
+
+    /// Does what a final rule says.
+    async fn obey(
+        &mut self,
+        p: &Proxy,
+        verdict: Verdict,
+        client: &mut Client,
+    ) -> Result<(), Answered> {
+        match verdict {
+            Verdict::Next | Verdict::Accept => Ok(()),
+            Verdict::Deny(r) => {
+                self.count_denied_request();
+                self.terminate(b'P', b'R');
+                let local = self.reply_response(&r);
+                Err(self.answer(client, local).await)
+            }
+            Verdict::Return(r) => {
+                self.fe_state().fe.intercepted.inc();
+                self.terminate(b'L', b'R');
+                let local = self.reply_response(&r);
+                Err(self.answer(client, local).await)
+            }
+            Verdict::Redirect(r) => match self.redirect_response(&r) {
+                Some(local) => {
+                    self.fe_state().fe.intercepted.inc();
+                    self.terminate(b'L', b'R');
+                    Err(self.answer(client, local).await)
+                }
+                None => Ok(()),
+            },
+            Verdict::Auth { realm } => {
+                self.terminate(b'P', b'R');
+                self.count_denied_request();
+                let realm = if realm.is_empty() {
+                    p.stats.as_ref().map_or("", |s| &s.realm)
+                } else {
+                    &realm
+                };
+                let to_proxy = self.uses_proxy_headers();
+                let local = self.auth_response(realm, to_proxy);
+                Err(self.answer(client, local).await)
+            }
+            Verdict::Tarpit(r) => {
+                self.count_denied_request();
+                self.tarpit(client).await;
+                self.terminate(b'P', b'T');
+                let local = self.reply_response(&r);
+                Err(self.answer_and(client, local, Fate::Close).await)
+            }
+            Verdict::Service(Service::PrometheusExporter) => {
+                self.fe_state().fe.intercepted.inc();
+                self.terminate(b'L', b'R');
+                let w = self.w.clone();
+                let page = w.shared.services.prometheus(w.runtime(), self.req.query());
+                let local = self.page_response(page);
+                Err(self.answer(client, local).await)
+            }
+            Verdict::Failed => {
+                self.fe_state().fe.internal_errors.inc();
+                Err(self.deny_with(client, 500, b'I').await)
+            }
+            verdict => {
+                self.count_denied_request();
+                self.terminate(b'P', b'R');
+                Err(self.abort(client, verdict))
+            }
+        }
+    }
+
+    /// Answers with an error page and marks the stream.
+    pub async fn deny_with(&mut self, client: &mut Client, status: u16, cause: u8) -> Fate {
+        self.terminate(cause, b'R');
+        let local = self.error_response(status);
+        self.answer(client, local).await
+    }
+
+    /// Waits as a rule wants it.
+    async fn later(&mut self, what: Later, client: &mut Client) -> Result<(), Answered> {
+        match what {
+            Later::PauseMs(ms) => client.timer.until(after_ms(Some(ms))).await,
+            Later::Body { time_ms, at_least } => {
+                self.hold_request_body(client, Some(time_ms), at_least)
+                    .await?
+            }
+            Later::EarlyHint { name, value } => self.early_hint(&name, &value, client).await,
+        }
+        self.tick();
+        Ok(())
+    }
+
+    async fn early_hint(&mut self, name: &[u8], value: &[u8], client: &mut Client) {
+        let mut out = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n\r\n");
+        // a client that is gone is noticed when the response is written
+        let _ = client
+            .io
+            .write_all(&out, &mut client.timer, self.client_timeout_ms())
+            .await;
+    }
+
+    /// Keeps the client waiting for `timeout tarpit`, until it gives up.
+    async fn tarpit(&mut self, client: &mut Client) {
+        let t = &self.backend().timeouts;
+        let ms = self
+            .set
+            .tarpit_timeout_ms
+            .or(self.frontend().timeouts.tarpit_ms)
+            .or(t.tarpit_ms)
+            .or(t.connect_ms);
+        let deadline = after_ms(ms.or(Some(0)));
+        while let Ok(Some(_)) = client
+            .io
+            .read(&self.w.bufs.clone(), &mut client.timer, deadline)
+            .await
+        {}
+        self.tick();
+    }
+
+    /// `stats enable` and friends, when the request is for their page.
+    async fn stats_of(&mut self, p: &Proxy, client: &mut Client) -> Result<(), Answered> {
+        let Some(stats) = p.stats.as_ref().filter(|s| s.enabled) else {
+            return Ok(());
+        };
+        let Some(uri) = self.req.path_and_query() else {
+            return Ok(());
+        };
+        let Some(rest) = uri.strip_prefix(stats.uri.as_bytes()) else {
+            return Ok(());
+        };
+        // "/stats" must not catch "/statsfoo"
+        if !matches!(rest.first(), None | Some(b';' | b'?' | b'/'))
+            && !stats.uri.ends_with('/')
+            && !stats.uri.contains('?')
+        {
+            return Ok(());
+        }
+        self.info.backend = p.id;
+        for rule in &p.stats_http_request {
+            if rule
+                .cond
+                .as_ref()
+                .is_some_and(|c| c.eval(self) != Tri::Pass)
+            {
+                continue;
+            }
+            let verdict = self.run_rules(std::slice::from_ref(rule), 0);
+            if matches!(verdict, Verdict::Accept) {
+                break;
+            }
+            self.obey(p, verdict, client).await?;
+        }
+        if !stats.auth.is_empty() && !self.stats_password_ok(&stats.auth) {
+            self.terminate(b'P', b'R');
+            let to_proxy = self.uses_proxy_headers();
+            let local = self.auth_response(&stats.realm, to_proxy);
+            return Err(self.answer(client, local).await);
+        }
+        if self.req.method == Method::Post && self.req.framing.has_body() && !self.req_body.active {
+            self.hold_request_body(client, None, u64::MAX).await?;
+        }
+        let admin = p.stats_admin.iter().any(|c| c.eval(self) == Tri::Pass);
+        self.fe_state().fe.intercepted.inc();
+        self.terminate(b'L', b'R');
+        let w = self.w.clone();
+        let page = {
+            let uri = self.req.path_and_query().unwrap_or(b"/");
+            w.shared.services.stats_page(&StatsRequest {
+                runtime: w.runtime(),
+                proxy: p.id,
+                stats,
+                rest: &uri[stats.uri.len().min(uri.len())..],
+                uri,
+                admin,
+                form: (self.req.method == Method::Post).then_some(&self.req_body.payload),
+                now_ms: self.now.mono_us / 1000,
+            })
+        };
+        let local = self.page_response(page);
+        Err(self.answer(client, local).await)
+    }
+
+    fn stats_password_ok(&self, auth: &[(String, String)]) -> bool {
+        let name: &[u8] = if self.uses_proxy_headers() {
+            b"Proxy-Authorization"
+        } else {
+            b"Authorization"
+        };
+        let given = self
+            .req
+            .headers
+            .get(name)
+            .and_then(super::forward::basic_credentials);
+        given.is_some_and(|(user, password)| {
+            auth.iter()
+                .any(|(u, p)| u.as_bytes() == user && p.as_bytes() == password)
+        })
+    }
+
+    /// A browser that believes it talks to a proxy authenticates with `Proxy-` headers (absolute URI).
+    fn uses_proxy_headers(&self) -> bool {
+        self.frontend()
+            .options
+            .contains(Options::HTTP_USE_PROXY_HEADER)
+            || self.req.authority().is_some() && self.req.scheme().is_some()
+    }
+
+    /// `use_backend`, then `default_backend`.
+    pub fn switch_backend(&mut self, fe: &Proxy) {
+        for rule in &fe.use_backends {
+            if rule.cond.as_ref().is_some_and(|c| !c.eval_final(self)) {
+                continue;
+            }
+            match &rule.target {
+                BackendTarget::Static(id) => {
+                    self.info.backend = *id;
+                    return;
+                }
+                BackendTarget::Dynamic(f) => {
+                    let name = self.render(f);
+                    if let Some(id) = crate::view::backend_named(self.w.runtime(), &name) {
+                        self.info.backend = id;
+                        return;
+                    }
+                    // a name that does not exist falls through to the default backend
+                    break;
+                }
+            }
+        }
+        if let Some(id) = fe.default_backend {
+            self.info.backend = id;
+        }
+    }
+
+    /// Counts the stream in its backend.
+    pub fn enter_backend(&mut self) {
+        let id: ProxyId = self.info.backend;
+        if !self.w.model().proxy(id).is_backend() {
+            return;
+        }
+        let be = self.w.runtime().proxy(id).clone();
+        be.be.sessions.enter();
+        be.be.sess_total.inc();
+        let now_ms = self.now.mono_us / 1000;
+        be.be.sess_rate.hit(now_ms);
+        be.be.req_total.inc();
+        be.be.last_session_ms.set(now_ms);
+        self.held.backend = Some(id);
+    }
+
+    /// Reads the request's body into memory (`option http-buffer-request`, `wait-for-body`, `balance url_param
+    /// check_post`, the statistics form): all of it, `at_least` bytes, or what a buffer holds.
+    pub async fn hold_request_body(
+        &mut self,
+        client: &mut Client,
+        time_ms: Option<u64>,
+        at_least: u64,
+    ) -> Result<(), Answered> {
+        self.req_body.active = true;
+        if !self.req.framing.has_body() {
+            self.req_body.complete = true;
+            self.req_body.ended = true;
+            return Ok(());
+        }
+        if self.req_body.complete {
+            return Ok(());
+        }
+        if self.req.noticed.expect_continue {
+            let _ = client
+                .io
+                .write_all(
+                    b"HTTP/1.1 100 Continue\r\n\r\n",
+                    &mut client.timer,
+                    self.client_timeout_ms(),
+                )
+                .await;
+            self.req.headers.remove("Expect");
+            self.req.noticed.expect_continue = false;
+        }
+        let t = &self.frontend().timeouts;
+        let deadline = after_ms(time_ms.or(t.http_request_ms).or(t.client_ms));
+        match super::body::hold(self, client, deadline, at_least).await {
+            super::body::Held::Enough => Ok(()),
+            // the rule's own time limit: go on with what is there
+            super::body::Held::Timeout if time_ms.is_some() => Ok(()),
+            super::body::Held::Timeout => {
+                self.count_bad_request();
+                self.terminate(b'c', b'D');
+                let local = self.error_response(408);
+                Err(self.answer_and(client, local, Fate::Close).await)
+            }
+            super::body::Held::Closed => {
+                self.count_bad_request();
+                self.terminate(b'C', b'D');
+                let local = self.error_response(400);
+                Err(self.answer_and(client, local, Fate::Close).await)
+            }
+            super::body::Held::Bad => {
+                self.count_bad_request();
+                self.terminate(b'P', b'D');
+                let local = self.error_response(400);
+                Err(self.answer_and(client, local, Fate::Close).await)
+            }
+        }
+    }
+
+    pub fn count_denied_request(&self) {
+        self.fe_state().fe.denied_req.inc();
+        if self.held.backend.is_some() {
+            self.be_state().be.denied_req.inc();
+        }
+    }
+}

@@ -1,0 +1,843 @@
+//! The server's part of an HTTP stream: connect, send the request, read the response, relay the body, keep or close.
+//!
+//! ```text
+//! assign -> connect/reuse -> send head (+body) -> response head -> rules -> relay -> keep
+//!    ^           |                  |                  |
+//!    +--retry----+------------------+------------------+   (nothing sent to the client yet, attempts left)
+//! ```
+
+use std::io;
+use std::rc::Rc;
+use std::task::Poll;
+
+use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn, Source};
+use sluice_http::{
+    BodyDecoder, Framing, HeadScan, Limits, Method, Parsed, Version, encode_chunk, parse_response,
+};
+
+use super::Stream;
+use super::body::{Awaits, End, Pump, Recode, SpliceChoice};
+use super::http::Fate;
+use super::rules::{Later, Verdict};
+use crate::backend::assign::{self, Attempts, NoServer};
+use crate::backend::connect::{self, ConnectFail};
+use crate::backend::{ServerConn, Slot};
+use crate::net::{Buf, Deadline, after_ms};
+use crate::session::Client;
+use crate::worker::Worker;
+
+/// Why a response did not come about, before anything was sent to the client.
+#[derive(Debug)]
+enum NoResponse {
+    /// Closed or reset before the first byte.
+    Empty,
+    /// The first bytes are no HTTP response.
+    Junk,
+    /// Closed in the middle of the head.
+    Cut,
+    Timeout,
+    /// A status the configuration wants retried.
+    Status(u16),
+    ClientGone,
+    ClientTimeout,
+    /// The request's body has broken framing.
+    BadBody,
+}
+
+/// How one attempt at a server ended.
+enum Outcome {
+    Finished(Fate),
+    Failed(NoResponse),
+}
+
+impl Stream {
+    /// Finds a server, gets its response to the client, and says what becomes of the client's connection.
+    pub async fn run_server(&mut self, client: &mut Client) -> Fate {
+        let w = self.w.clone();
+        let be = w.model().proxy(self.info.backend).clone();
+        let mut attempts = Attempts::default();
+        self.find_persistence(&be, &mut attempts);
+        let mut left = self.set.retries.unwrap_or(be.retries);
+        loop {
+            let (slot, conn) = match self
+                .server_connection(client, &mut attempts, &mut left)
+                .await
+            {
+                Ok(got) => got,
+                Err(fate) => return fate,
+            };
+            let (was_reused, was_first_try) =
+                (conn.reused, left == self.set.retries.unwrap_or(be.retries));
+            let outcome = self.exchange(client, conn, &be).await;
+            self.sess.server_fd = None;
+            drop(slot);
+            match outcome {
+                Outcome::Finished(fate) => return fate,
+                Outcome::Failed(why) => {
+                    // an idle connection that the server closed in the same moment: nobody is at fault
+                    let stale = was_reused
+                        && was_first_try
+                        && matches!(why, NoResponse::Empty)
+                        && self.may_resend()
+                        && self.req.method.is_idempotent();
+                    if stale {
+                        w.pools.clear(&w, self.info.server);
+                        continue;
+                    }
+                    if left > 0 && self.retry_wanted(&be, &why) && self.may_resend() {
+                        left -= 1;
+                        self.count_retry();
+                        if be.redispatch != 0 {
+                            attempts.avoid = self.info.server.map(|s| s.index);
+                            attempts.wanted = None;
+                        }
+                        continue;
+                    }
+                    return self.give_up(client, why, was_reused).await;
+                }
+            }
+        }
+    }
+
+    /// A connection to a server: assigned, then reused or made, with retries.
+    async fn server_connection(
+        &mut self,
+        client: &mut Client,
+        attempts: &mut Attempts,
+        left: &mut u32,
+    ) -> Result<(Option<Slot>, ServerConn), Fate> {
+        let w = self.w.clone();
+        let be = w.model().proxy(self.info.backend).clone();
+        loop {
+            let slot = if be.servers.is_empty() {
+                None
+            } else {
+                match assign::assign(self, client, attempts).await {
+                    Ok(slot) => Some(slot),
+                    Err(why) => return Err(self.no_server(client, why).await),
+                }
+            };
+            self.tick();
+            self.info.tw_ms = self.elapsed_ms() - self.info.tr_ms.max(0);
+            if let Some(conn) = slot.as_ref().and_then(|s| self.reusable(s)) {
+                self.connected(&conn);
+                return Ok((slot, conn));
+            }
+            let made = match &slot {
+                Some(slot) => {
+                    let server = w.runtime().server(slot.server).clone();
+                    let addr = server.addr.load_full();
+                    match connect::target(&addr, self) {
+                        Some(t) => {
+                            connect::connect(self, &mut client.timer, t, Some(&server.conf)).await
+                        }
+                        None => Err(ConnectFail::Refused(io::ErrorKind::AddrNotAvailable.into())),
+                    }
+                }
+                None => match super::forward::direct_target(self, &be) {
+                    Some(t) => connect::connect(self, &mut client.timer, t, None).await,
+                    None => return Err(self.no_server(client, NoServer::NoneUsable).await),
+                },
+            };
+            self.tick();
+            match made {
+                Ok(mut conn) => {
+                    conn.server = slot.as_ref().map(|s| s.server);
+                    self.count_connect();
+                    self.connected(&conn);
+                    return Ok((slot, conn));
+                }
+                Err(fail) => {
+                    drop(slot);
+                    if *left == 0 || !be.retry_on.contains(RetryOn::CONN_FAILURE) {
+                        return Err(self.connect_failed(client, fail).await);
+                    }
+                    *left -= 1;
+                    self.retry_connect(client, attempts, *left).await;
+                }
+            }
+        }
+    }
+
+    /// Prepares another attempt: another server where redispatching is due, else the same after a pause.
+    pub async fn retry_connect(&mut self, client: &mut Client, attempts: &mut Attempts, left: u32) {
+        let be = self.backend();
+        let done = be.retries.saturating_sub(left);
+        let due = match be.redispatch {
+            0 => false,
+            n if n > 0 => done % n as u32 == 0,
+            n => done % (be.retries as i32 + 1 + n).max(1) as u32 == 0,
+        };
+        let rotates =
+            be.redispatch != 0 && attempts.wanted.is_none() && self.be_state().usable_servers() > 1;
+        self.count_retry();
+        if (due || rotates) && !attempts.forced {
+            attempts.avoid = self.info.server.map(|s| s.index);
+            attempts.wanted = None;
+            return;
+        }
+        attempts.wanted = self.info.server.map(|s| s.index);
+        // the same server again: give it a moment
+        const TURN_AROUND_MS: u64 = 1000;
+        let pause = self
+            .connect_timeout_ms()
+            .map_or(TURN_AROUND_MS, |t| t.min(TURN_AROUND_MS));
+        client.timer.until(after_ms(Some(pause))).await;
+    }
+
+    fn count_retry(&mut self) {
+        self.info.retries += 1;
+        self.be_state().be.retries.inc();
+        if let Some(server) = self.server_state() {
+            server.counters.retries.inc();
+        }
+    }
+
+    /// Notes a connection that is there.
+    fn connected(&mut self, conn: &ServerConn) {
+        let since = self.info.tr_ms.max(0) + self.info.tw_ms.max(0);
+        self.info.tc_ms = (self.elapsed_ms() - since).max(0);
+        self.server_conn = conn.info.clone();
+        self.sess.server_fd = Some(std::os::fd::AsRawFd::as_raw_fd(&conn.io));
+        self.enter_server(conn.reused);
+    }
+
+    /// An idle connection this stream may use (`http-reuse`).
+    fn reusable(&self, slot: &Slot) -> Option<ServerConn> {
+        let be = self.backend();
+        let first = self.sess.client.requests == 0;
+        let mine = self.sess.last_server == Some(slot.server);
+        let allowed = match be.http_reuse {
+            HttpReuse::Never => false,
+            HttpReuse::Safe => !first || mine,
+            HttpReuse::Aggressive => !first || self.req.method.is_idempotent(),
+            HttpReuse::Always => true,
+        };
+        let private = self.private_connection(be);
+        (allowed && !private && self.frontend_mode() == ConnMode::KeepAlive)
+            .then(|| self.w.pools.take(&self.w, slot.server))?
+    }
+
+    /// A connection tied to this client: its source address or its PROXY header tell who it is.
+    fn private_connection(&self, be: &Proxy) -> bool {
+        let tells = |s: &Source| s.usesrc.is_some();
+        let server = self.server_state().map(|s| &s.conf);
+        be.source.as_ref().is_some_and(tells)
+            || server
+                .is_some_and(|s| s.send_proxy.is_some() || s.source.as_ref().is_some_and(tells))
+            || self.set.server_mark.is_some()
+            || self.set.server_tos.is_some()
+    }
+
+    /// One request over one connection.
+    async fn exchange(&mut self, client: &mut Client, mut conn: ServerConn, be: &Proxy) -> Outcome {
+        let w = self.w.clone();
+        conn.requests += 1;
+        let mut up = self.upload(client, be);
+        let (buf, up_done) = match self.response_head(client, &mut conn, &mut up, be).await {
+            Ok(got) => got,
+            Err(why) => {
+                // what was not sent yet may still be wanted by another attempt
+                let (head, rest) = up.into_rest();
+                self.out = head;
+                if client.input.is_none() {
+                    client.input = rest;
+                }
+                return Outcome::Failed(why);
+            }
+        };
+        if self.res.framing == Framing::Tunnel {
+            return Outcome::Finished(self.tunnel(client, &mut conn, up, buf).await);
+        }
+        if let Err(fate) = self.response_rules(client).await {
+            return Outcome::Finished(fate);
+        }
+        Outcome::Finished(
+            self.relay_response(&w, client, conn, up, up_done, buf)
+                .await,
+        )
+    }
+
+    /// The pump that sends the request.
+    fn upload(&mut self, client: &mut Client, be: &Proxy) -> Pump {
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        self.write_request(be, &mut out);
+        let splice = if self.req.framing.has_body() {
+            self.splice_choice(Options::SPLICE_REQUEST)
+        } else {
+            SpliceChoice::Never
+        };
+        let recode = (self.req_body.active && self.req.framing == Framing::Chunked)
+            .then_some(Recode::Chunked);
+        if self.req_body.active {
+            match recode {
+                Some(_) => {
+                    encode_chunk(&self.req_body.payload, &mut out);
+                    if self.req_body.ended {
+                        out.extend_from_slice(sluice_http::LAST_CHUNK);
+                    }
+                }
+                None => out.extend_from_slice(&self.req_body.payload),
+            }
+        }
+        let input = if self.req_decoder.is_done() {
+            None
+        } else {
+            client.input.take()
+        };
+        Pump::new(out, input, self.req_decoder.clone(), splice)
+            .recode(recode)
+            .limited(self.bandwidth(true))
+    }
+
+    /// Whether the request can be sent once more as it was.
+    fn may_resend(&self) -> bool {
+        !self.set.no_l7_retry && (!self.req.framing.has_body() || self.req_body.ended)
+    }
+
+    /// Sends the request and reads until a final response head is complete. Gives what was read behind the head.
+    async fn response_head(
+        &mut self,
+        client: &mut Client,
+        conn: &mut ServerConn,
+        up: &mut Pump,
+        be: &Proxy,
+    ) -> Result<(Option<Buf>, bool), NoResponse> {
+        let w = self.w.clone();
+        let limits = response_limits(&w, be);
+        let mut scan = HeadScan::new();
+        let mut buf: Option<Buf> = conn.input.take();
+        let mut up_done = false;
+        let (server_ms, client_ms) = (self.server_timeout_ms(), self.client_timeout_ms());
+        let mut waiting_since = tokio::time::Instant::now();
+        let abort_on_close = be.options.contains(Options::ABORTONCLOSE);
+        loop {
+            let got = std::future::poll_fn(|cx| {
+                if !up_done {
+                    match up.poll(cx, &w, &mut client.io, &mut conn.io) {
+                        Poll::Ready(End::Done) => {
+                            up_done = true;
+                            waiting_since = tokio::time::Instant::now();
+                        }
+                        // the server may have answered before it stopped reading
+                        Poll::Ready(End::SinkError(_)) => up_done = true,
+                        Poll::Ready(End::SourceClosed | End::SourceError(_)) => {
+                            client.read_closed = true;
+                            return Poll::Ready(Err(NoResponse::ClientGone));
+                        }
+                        Poll::Ready(End::Bad(_)) => return Poll::Ready(Err(NoResponse::BadBody)),
+                        Poll::Pending => {}
+                    }
+                }
+                let mut b = match buf.take() {
+                    Some(b) => b,
+                    None => w.bufs.lend(),
+                };
+                b.compact();
+                match conn.io.poll_read(cx, b.room()) {
+                    Poll::Ready(Ok(n)) => {
+                        b.filled(n);
+                        buf = Some(b);
+                        return Poll::Ready(Ok(n));
+                    }
+                    Poll::Ready(Err(_)) => {
+                        buf = Some(b);
+                        return Poll::Ready(Ok(0));
+                    }
+                    Poll::Pending if !b.is_empty() => buf = Some(b),
+                    Poll::Pending => {}
+                }
+                if up_done
+                    && abort_on_close
+                    && client.input.is_none()
+                    && assign::client_gone(client, cx)
+                {
+                    return Poll::Ready(Err(NoResponse::ClientGone));
+                }
+                let (deadline, fail): (Deadline, _) = if up_done {
+                    (
+                        server_ms.map(|ms| waiting_since + ms_duration(ms)),
+                        NoResponse::Timeout,
+                    )
+                } else if up.awaits == Awaits::Source {
+                    (
+                        client_ms.map(|ms| up.progress + ms_duration(ms)),
+                        NoResponse::ClientTimeout,
+                    )
+                } else {
+                    (
+                        server_ms.map(|ms| up.progress + ms_duration(ms)),
+                        NoResponse::Timeout,
+                    )
+                };
+                client.timer.poll(cx, deadline).map(|()| Err(fail))
+            })
+            .await?;
+            if got == 0 {
+                return Err(match &buf {
+                    Some(b) if !b.is_empty() => NoResponse::Cut,
+                    _ => NoResponse::Empty,
+                });
+            }
+            while let Some(b) = &mut buf {
+                match parse_response(b.data(), &mut scan, &limits, self.req.method, &mut self.res) {
+                    Ok(Parsed::Partial) => break,
+                    Ok(Parsed::Complete { consumed }) => {
+                        b.consume(consumed);
+                        if self.res.is_interim() && self.res.status != 101 {
+                            self.forward_interim(client)
+                                .await
+                                .map_err(|()| NoResponse::ClientGone)?;
+                            if b.is_empty() {
+                                break;
+                            }
+                            continue;
+                        }
+                        self.note_response();
+                        let status = self.res.status;
+                        if retries_status(be.retry_on, status) && self.may_resend() {
+                            return Err(NoResponse::Status(status));
+                        }
+                        return Ok((buf.filter(|b| !b.is_empty()), up_done));
+                    }
+                    Err(e) => {
+                        crate::capture::remember_response(self, b.data(), e);
+                        return Err(NoResponse::Junk);
+                    }
+                }
+            }
+        }
+    }
+
+    /// 100, 102, 103: passed on as they come (RFC 9110 section 15.2), but not to HTTP/1.0 clients.
+    async fn forward_interim(&mut self, client: &mut Client) -> Result<(), ()> {
+        if self.req.version < Version::HTTP_11 {
+            return Ok(());
+        }
+        let mut out = Vec::new();
+        self.res.write_to(&mut out);
+        client
+            .io
+            .write_all(&out, &mut client.timer, self.client_timeout_ms())
+            .await
+            .map_err(|_| ())
+    }
+
+    /// `http-response` rules: the backend's, then the frontend's. `Err`: the client was answered otherwise.
+    async fn response_rules(&mut self, client: &mut Client) -> Result<(), Fate> {
+        self.cookies_in_response();
+        let (fe, be) = (self.info.frontend, self.info.backend);
+        let w = self.w.clone();
+        for id in [Some(be), (fe != be).then_some(fe)].into_iter().flatten() {
+            let rules = &w.model().proxy(id).http_response;
+            let mut from = 0;
+            while !rules.is_empty() {
+                match self.run_rules(rules, from) {
+                    Verdict::Later { what, next } => {
+                        if let Later::PauseMs(ms) = what {
+                            client.timer.until(after_ms(Some(ms))).await;
+                        }
+                        self.tick();
+                        from = next;
+                    }
+                    Verdict::Next | Verdict::Accept => break,
+                    verdict => return Err(self.obey_response(client, verdict).await),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `http-after-response` rules, on every response that goes to the client: the backend's, then the frontend's.
+    pub fn after_response_rules(&mut self) {
+        let (fe, be) = (self.info.frontend, self.info.backend);
+        let w = self.w.clone();
+        for id in [Some(be), (fe != be).then_some(fe)].into_iter().flatten() {
+            let rules = &w.model().proxy(id).http_after_response;
+            if !rules.is_empty() {
+                self.run_rules(rules, 0);
+            }
+        }
+    }
+
+    async fn obey_response(&mut self, client: &mut Client, verdict: Verdict) -> Fate {
+        let local = match verdict {
+            Verdict::Deny(r) => {
+                self.terminate(b'P', b'H');
+                self.fe_state().fe.denied_resp.inc();
+                self.be_state().be.denied_resp.inc();
+                if let Some(server) = self.server_state() {
+                    server.counters.denied_resp.inc();
+                }
+                self.reply_response(&r)
+            }
+            Verdict::Return(r) => {
+                self.terminate(b'L', b'H');
+                self.reply_response(&r)
+            }
+            Verdict::Redirect(r) => {
+                self.terminate(b'L', b'H');
+                match self.redirect_response(&r) {
+                    Some(local) => local,
+                    None => return Fate::Close,
+                }
+            }
+            Verdict::Failed => {
+                self.terminate(b'I', b'H');
+                self.fe_state().fe.internal_errors.inc();
+                self.error_response(500)
+            }
+            verdict => {
+                self.terminate(b'P', b'H');
+                return self.abort(client, verdict);
+            }
+        };
+        self.answer(client, local).await
+    }
+
+    /// Sends the response's head and body, and the rest of the request meanwhile.
+    async fn relay_response(
+        &mut self,
+        w: &Rc<Worker>,
+        client: &mut Client,
+        mut conn: ServerConn,
+        mut up: Pump,
+        mut up_done: bool,
+        buf: Option<Buf>,
+    ) -> Fate {
+        let framing = self.res.framing;
+        let client_is_11 = self.req.version >= Version::HTTP_11;
+        let recode = match framing {
+            Framing::Chunked if !client_is_11 => Some(Recode::Strip),
+            // the end of a body without length can be told to a 1.1 client without closing
+            Framing::UntilClose
+                if client_is_11 && self.req.method != Method::Head && self.req.persistent() =>
+            {
+                Some(Recode::Chunked)
+            }
+            _ => None,
+        };
+        let delimited = framing.is_delimited() && recode != Some(Recode::Strip)
+            || recode == Some(Recode::Chunked);
+        let server_keeps = framing.is_delimited()
+            && self.res.persistent()
+            && self.frontend_mode() == ConnMode::KeepAlive;
+        let upgraded_body_left = !up_done;
+        let close = !delimited
+            || !self.req.persistent()
+            || self.req.noticed.doubtful_framing
+            || self.res.noticed.doubtful_framing
+            || self.frontend_mode() == ConnMode::Close
+            || client.must_close
+            || w.is_stopping();
+        self.finish_response_head(recode, close);
+        self.after_response_rules();
+        let mut head = std::mem::take(&mut self.text);
+        head.clear();
+        self.res.write_to(&mut head);
+        self.info.status = self.res.status.into();
+        self.sent_head();
+        let splice = if framing.has_body() {
+            self.splice_choice(Options::SPLICE_RESPONSE)
+        } else {
+            SpliceChoice::Never
+        };
+        let mut down = Pump::new(head, buf, BodyDecoder::new(framing), splice)
+            .recode(recode)
+            .limited(self.bandwidth(false));
+        let (server_ms, client_ms) = (self.server_timeout_ms(), self.client_timeout_ms());
+        let end = std::future::poll_fn(|cx| {
+            if !up_done {
+                match up.poll(cx, w, &mut client.io, &mut conn.io) {
+                    Poll::Ready(End::Done) => up_done = true,
+                    Poll::Ready(_) => {
+                        up_done = true;
+                        client.must_close = true;
+                    }
+                    Poll::Pending => {}
+                }
+            }
+            if let Poll::Ready(end) = down.poll(cx, w, &mut conn.io, &mut client.io) {
+                return Poll::Ready(Ok(end));
+            }
+            let ms = if down.awaits == Awaits::Source {
+                server_ms
+            } else {
+                client_ms
+            };
+            let since = if up_done {
+                down.progress
+            } else {
+                down.progress.max(up.progress)
+            };
+            client
+                .timer
+                .poll(cx, ms.map(|ms| since + ms_duration(ms)))
+                .map(|()| Err(down.awaits))
+        })
+        .await;
+        self.tick();
+        self.info.bytes_out += down.written;
+        self.info.bytes_in += up.written;
+        let fate = self.body_ended(&end, close);
+        let used_up = up_done && up.is_complete();
+        let (out, rest) = up.into_rest();
+        self.out = out;
+        let (text, extra) = down.into_rest();
+        self.text = text;
+        if client.input.is_none() {
+            client.input = rest;
+        }
+        let good = matches!(end, Ok(End::Done));
+        if good && server_keeps && used_up && extra.is_none() {
+            self.keep_connection(w, conn);
+        }
+        if good && upgraded_body_left && !used_up {
+            // answered before the request ended: nothing can follow on this connection
+            return Fate::Linger;
+        }
+        fate
+    }
+
+    /// Marks how the body's transfer ended and what becomes of the client's connection.
+    fn body_ended(&mut self, end: &Result<End, Awaits>, close: bool) -> Fate {
+        match end {
+            Ok(End::Done) if close => Fate::Close,
+            Ok(End::Done) => Fate::KeepAlive,
+            Ok(End::SourceClosed | End::SourceError(_)) => {
+                self.count_abort(false);
+                self.terminate(b'S', b'D');
+                Fate::Abort
+            }
+            Ok(End::SinkError(_)) => {
+                self.count_abort(true);
+                self.terminate(b'C', b'D');
+                Fate::Abort
+            }
+            Ok(End::Bad(_)) => {
+                self.count_response_error();
+                self.terminate(b'P', b'D');
+                Fate::Abort
+            }
+            Err(Awaits::Source) => {
+                self.terminate(b's', b'D');
+                Fate::Abort
+            }
+            Err(Awaits::Sink) => {
+                self.terminate(b'c', b'D');
+                Fate::Abort
+            }
+        }
+    }
+
+    /// Framing and connection headers of the response as it goes to the client.
+    fn finish_response_head(&mut self, recode: Option<Recode>, close: bool) {
+        match recode {
+            Some(Recode::Chunked) => self.res.headers.add("Transfer-Encoding", "chunked"),
+            Some(Recode::Strip) => {
+                self.res.headers.remove("Transfer-Encoding");
+            }
+            None => {}
+        }
+        super::forward::strip_connection(
+            &mut self.res.headers,
+            self.res.noticed.close || self.res.noticed.keep_alive,
+        );
+        self.mark_connection(close);
+    }
+
+    /// Keeps the server connection for the next request.
+    fn keep_connection(&mut self, w: &Rc<Worker>, conn: ServerConn) {
+        let be = self.backend();
+        if be.http_reuse == HttpReuse::Never || self.private_connection(be) {
+            return;
+        }
+        self.sess.last_server = conn.server;
+        w.pools.keep(w, conn);
+    }
+
+    /// 101 or CONNECT: bytes both ways until either side is done.
+    async fn tunnel(
+        &mut self,
+        client: &mut Client,
+        conn: &mut ServerConn,
+        up: Pump,
+        buf: Option<Buf>,
+    ) -> Fate {
+        let mut head = std::mem::take(&mut self.text);
+        head.clear();
+        self.after_response_rules();
+        self.res.write_to(&mut head);
+        self.info.status = self.res.status.into();
+        self.sent_head();
+        let sent_up = up.written;
+        let (out, rest) = up.into_rest();
+        self.out = out;
+        let input = client.input.take().or(rest);
+        let timeout = self.tunnel_timeout_ms();
+        let up = Pump::tunnel(input, self.splice_choice(Options::SPLICE_REQUEST));
+        let mut down = Pump::new(
+            head,
+            buf,
+            BodyDecoder::new(Framing::UntilClose),
+            self.splice_choice(Options::SPLICE_RESPONSE),
+        );
+        down.progress = tokio::time::Instant::now();
+        super::relay::relay(self, client, conn, up, down, timeout).await;
+        self.info.bytes_in += sent_up;
+        Fate::Close
+    }
+
+    /// How much the body may be spliced in this direction.
+    pub fn splice_choice(&self, which: Options) -> SpliceChoice {
+        let (fe, be) = (self.frontend().options, self.backend().options);
+        let both = fe | be;
+        if self.w.model().global.nosplice || both.contains(Options::NO_SPLICE) {
+            SpliceChoice::Never
+        } else if both.intersects(which) {
+            SpliceChoice::Wanted
+        } else {
+            SpliceChoice::WhenLarge
+        }
+    }
+
+    /// Whether the configuration wants another attempt after this.
+    fn retry_wanted(&self, be: &Proxy, why: &NoResponse) -> bool {
+        let on = be.retry_on;
+        match why {
+            NoResponse::Empty => on.contains(RetryOn::EMPTY_RESPONSE),
+            NoResponse::Junk | NoResponse::Cut => on.contains(RetryOn::JUNK_RESPONSE),
+            NoResponse::Timeout => on.contains(RetryOn::RESPONSE_TIMEOUT),
+            NoResponse::Status(_) => true,
+            NoResponse::ClientGone | NoResponse::ClientTimeout | NoResponse::BadBody => false,
+        }
+    }
+
+    /// No attempt is left: answers the client for what went wrong.
+    async fn give_up(&mut self, client: &mut Client, why: NoResponse, was_reused: bool) -> Fate {
+        self.tick();
+        self.has_res = false;
+        let (status, cause, phase) = match why {
+            NoResponse::Empty | NoResponse::Cut => {
+                self.count_response_error();
+                // the client of a kept connection may repeat the request itself: a silent close tells it so
+                if was_reused && self.sess.client.requests > 0 {
+                    self.terminate(b'S', b'H');
+                    return Fate::Abort;
+                }
+                (502, b'S', b'H')
+            }
+            NoResponse::Junk => {
+                self.count_response_error();
+                (502, b'P', b'H')
+            }
+            NoResponse::Timeout => {
+                self.count_response_error();
+                (504, b's', b'H')
+            }
+            NoResponse::Status(status) => (status, b'S', b'H'),
+            NoResponse::ClientGone => {
+                self.count_abort(true);
+                (
+                    400,
+                    b'C',
+                    if self.req.framing.has_body() {
+                        b'D'
+                    } else {
+                        b'H'
+                    },
+                )
+            }
+            NoResponse::ClientTimeout => (408, b'c', b'D'),
+            NoResponse::BadBody => {
+                self.count_bad_request();
+                (400, b'P', b'D')
+            }
+        };
+        self.terminate(cause, phase);
+        let local = self.error_response(status);
+        let fate = if matches!(
+            why,
+            NoResponse::Timeout
+                | NoResponse::Junk
+                | NoResponse::Empty
+                | NoResponse::Cut
+                | NoResponse::Status(_)
+        ) && !self.req.framing.has_body()
+        {
+            Fate::KeepAlive
+        } else {
+            Fate::Close
+        };
+        self.answer_and(client, local, fate).await
+    }
+
+    async fn no_server(&mut self, client: &mut Client, why: NoServer) -> Fate {
+        self.tick();
+        let (cause, phase) = match why {
+            NoServer::NoneUsable => (b'S', b'C'),
+            NoServer::QueueTimeout => (b's', b'Q'),
+            NoServer::QueueFull => (b'S', b'Q'),
+            NoServer::ClientGone => (b'C', b'Q'),
+        };
+        if why == NoServer::QueueTimeout || why == NoServer::QueueFull {
+            self.be_state().be.failed_conns.inc();
+        }
+        self.info.tw_ms = self.elapsed_ms() - self.info.tr_ms.max(0);
+        self.terminate(cause, phase);
+        let local = self.error_response(503);
+        self.answer(client, local).await
+    }
+
+    async fn connect_failed(&mut self, client: &mut Client, fail: ConnectFail) -> Fate {
+        self.be_state().be.failed_conns.inc();
+        if let Some(server) = self.server_state() {
+            server.counters.failed_conns.inc();
+        }
+        self.terminate(
+            if matches!(fail, ConnectFail::Timeout) {
+                b's'
+            } else {
+                b'S'
+            },
+            b'C',
+        );
+        let local = self.error_response(503);
+        self.answer(client, local).await
+    }
+}
+
+/// The limits a response head must keep.
+fn response_limits(w: &Worker, be: &Proxy) -> Limits {
+    let g = &w.model().global;
+    Limits {
+        head_max: g.tune.bufsize - g.tune.maxrewrite.min(g.tune.bufsize / 2),
+        headers_max: g.tune.http_maxhdr,
+        accept_invalid: be.options.contains(Options::ACCEPT_INVALID_HTTP_RESPONSE),
+        payload_any_method: g.h1_accept_payload_with_any_method,
+    }
+}
+
+fn retries_status(on: RetryOn, status: u16) -> bool {
+    let flag = match status {
+        401 => RetryOn::S401,
+        403 => RetryOn::S403,
+        404 => RetryOn::S404,
+        408 => RetryOn::S408,
+        421 => RetryOn::S421,
+        425 => RetryOn::S425,
+        429 => RetryOn::S429,
+        500 => RetryOn::S500,
+        501 => RetryOn::S501,
+        502 => RetryOn::S502,
+        503 => RetryOn::S503,
+        504 => RetryOn::S504,
+        _ => return false,
+    };
+    on.contains(flag)
+}
+
+pub fn ms_duration(ms: u64) -> std::time::Duration {
+    std::time::Duration::from_millis(ms)
+}

@@ -1,0 +1,163 @@
+//! System calls that need `unsafe`, each behind a safe function. Nothing else in the crate may.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use sluice_expr::env::TcpInfo;
+
+use crate::net::Transport;
+
+/// `TCP_INFO` of a socket, `None` for one that is not TCP or gone.
+pub fn tcp_info(fd: RawFd) -> Option<TcpInfo> {
+    // SAFETY: `tcp_info` is a plain C struct of integers, for which all-zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the pointer and length describe `info`, which outlives the call; the kernel writes at most `len` bytes and
+    // a stale descriptor only makes it fail.
+    let rc = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &mut len,
+        )
+    };
+    (rc == 0).then(|| TcpInfo {
+        rtt_us: info.tcpi_rtt.into(),
+        rttvar_us: info.tcpi_rttvar.into(),
+        unacked: info.tcpi_unacked.into(),
+        sacked: info.tcpi_sacked.into(),
+        lost: info.tcpi_lost.into(),
+        retrans: info.tcpi_retrans.into(),
+        fackets: info.tcpi_fackets.into(),
+        reordering: info.tcpi_reordering.into(),
+    })
+}
+
+/// Takes over a descriptor that the process was started with.
+pub fn adopt(fd: RawFd) -> io::Result<socket2::Socket> {
+    // SAFETY: F_GETFD only asks whether the number is an open descriptor.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open and was given to us by the configuration, so nothing else in the process owns it;
+    // a duplicate is taken, which stays valid whatever happens to the number itself.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    Ok(borrowed.try_clone_to_owned()?.into())
+}
+
+/// Writes to a descriptor the process was started with.
+pub fn write_fd(fd: RawFd, data: &[u8]) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `data`, which the kernel only reads; a bad descriptor makes the call fail.
+    let n = unsafe { libc::write(fd, data.as_ptr().cast(), data.len()) };
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Looks at received bytes without taking them.
+pub fn peek(io: &Transport, room: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length describe `room`, which the kernel writes to during the call only.
+    let n = unsafe {
+        libc::recv(
+            io.as_raw_fd(),
+            room.as_mut_ptr().cast(),
+            room.len(),
+            libc::MSG_PEEK | libc::MSG_DONTWAIT,
+        )
+    };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// Sets one integer socket option.
+pub fn set_int(fd: &impl AsRawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the pointer and length describe `value`, which outlives the call; the kernel only reads it.
+    let rc = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Sets the packet mark of a socket (`SO_MARK`); needs CAP_NET_ADMIN, without it nothing happens.
+pub fn set_mark(fd: RawFd, mark: u32) {
+    let _ = set_int(&fd, libc::SOL_SOCKET, libc::SO_MARK, mark as i32);
+}
+
+/// Sets the type of service or traffic class of a socket.
+pub fn set_tos(fd: RawFd, tos: u32) {
+    // one of both fails, depending on the address family
+    let _ = set_int(&fd, libc::IPPROTO_IP, libc::IP_TOS, tos as i32);
+    let _ = set_int(&fd, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, tos as i32);
+}
+
+/// Leaves the client without an answer (`silent-drop`): queued data is dropped by TCP_REPAIR where the process may use
+/// it; otherwise the reset that the close sends gets a TTL too short to arrive.
+pub fn silent_drop(io: &Transport, rst_ttl: Option<u8>) {
+    if !io.is_tcp() {
+        return;
+    }
+    const TCP_REPAIR: i32 = 19;
+    if rst_ttl.is_none() && set_int(io, libc::IPPROTO_TCP, TCP_REPAIR, 1).is_ok() {
+        return;
+    }
+    let ttl = i32::from(rst_ttl.unwrap_or(1));
+    // one of both fails, depending on the address family
+    let _ = set_int(io, libc::IPPROTO_IP, libc::IP_TTL, ttl);
+    let _ = set_int(io, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, ttl);
+    io.reset_on_close();
+}
+
+#[link(name = "crypt")]
+unsafe extern "C" {
+    fn crypt(phrase: *const libc::c_char, setting: *const libc::c_char) -> *mut libc::c_char;
+}
+
+/// Whether `password` has the hash that crypt(3) wrote.
+pub fn crypt_matches(password: &[u8], hash: &str) -> bool {
+    // crypt(3) answers in static memory: one caller at a time
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let (Ok(password), Ok(setting)) = (CString::new(password), CString::new(hash)) else {
+        return false;
+    };
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // SAFETY: both are NUL-terminated and outlive the call; no other thread is in crypt(3) while `_turn` is held.
+    let out = unsafe { crypt(password.as_ptr(), setting.as_ptr()) };
+    if out.is_null() {
+        return false;
+    }
+    // SAFETY: not null, so it points to a NUL-terminated string that stays until the next call, which `_turn` delays.
+    unsafe { CStr::from_ptr(out) }.to_bytes() == hash.as_bytes()
+}
+
+/// Seconds east of UTC and the abbreviation of the local time zone at a moment.
+pub fn local_zone(at_sec: i64) -> (i32, String) {
+    let t: libc::time_t = at_sec;
+    // SAFETY: `tm` is a plain C struct for which all-zero is a value.
+    let mut tm: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are valid for the call.
+    if unsafe { libc::localtime_r(&t, &mut tm) }.is_null() || tm.tm_zone.is_null() {
+        return (0, "UTC".into());
+    }
+    // SAFETY: `tm_zone` points into the C library's zone tables, which live as long as the process.
+    let name = unsafe { CStr::from_ptr(tm.tm_zone) }
+        .to_string_lossy()
+        .into_owned();
+    (tm.tm_gmtoff as i32, name)
+}

@@ -1,0 +1,165 @@
+//! A worker: one thread, one event loop, and everything that is its own (buffers, pipes, pools, random numbers).
+//!
+//! Between workers only the [`Runtime`]'s atomics and the model are shared.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+
+use sluice_config::model::Model;
+use sluice_engine::Runtime;
+use sluice_expr::vars::ProcVars;
+
+use crate::backend::pool::Pools;
+use crate::logs::LogSender;
+use crate::net::{BufPool, PipePool};
+use crate::stream::Stream;
+
+/// Stream records kept for the next request.
+const STREAMS_KEPT: usize = 256;
+
+/// What all workers share.
+pub struct Shared {
+    pub runtime: Arc<Runtime>,
+    pub proc_vars: ProcVars,
+    pub services: Box<dyn Services>,
+}
+
+/// What the control side answers on the data path: pages made from snapshots.
+pub trait Services: Send + Sync {
+    /// The statistics page: what `uri` (with its options behind `;` and `?`) shows.
+    fn stats_page(&self, request: &StatsRequest<'_>) -> Page;
+    /// The Prometheus exporter; `query` as in `/metrics?scope=global`.
+    fn prometheus(&self, runtime: &Runtime, query: &[u8]) -> Page;
+}
+
+/// One look at the statistics page.
+pub struct StatsRequest<'a> {
+    pub runtime: &'a Runtime,
+    pub proxy: sluice_expr::ProxyId,
+    pub stats: &'a sluice_config::model::Stats,
+    /// Path and query after `stats uri`.
+    pub rest: &'a [u8],
+    /// The whole path and query, for links.
+    pub uri: &'a [u8],
+    /// `stats admin` holds for this client.
+    pub admin: bool,
+    /// The form of a POST.
+    pub form: Option<&'a [u8]>,
+    pub now_ms: u64,
+}
+
+/// A page made by the proxy itself.
+pub struct Page {
+    pub status: u16,
+    pub content_type: &'static str,
+    /// Further headers.
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+}
+
+/// One thread's world.
+pub struct Worker {
+    pub id: u32,
+    pub shared: Arc<Shared>,
+    pub bufs: Rc<BufPool>,
+    pub pipes: Rc<PipePool>,
+    pub pools: Pools,
+    pub logs: LogSender,
+    streams: RefCell<Vec<Box<Stream>>>,
+    random: Cell<u64>,
+    stopping: Cell<bool>,
+    /// Sessions between requests, to be woken when a soft stop begins.
+    idle: RefCell<slab::Slab<Waker>>,
+    /// Sessions alive.
+    pub sessions: Cell<usize>,
+}
+
+impl Worker {
+    pub fn new(id: u32, shared: Arc<Shared>, logs: LogSender, seed: u64) -> Rc<Self> {
+        let runtime = &shared.runtime;
+        let pipes = PipePool::new(runtime.model.global.tune.pipesize, runtime.clone());
+        Rc::new(Worker {
+            id,
+            bufs: Rc::default(),
+            pipes,
+            pools: Pools::new(runtime),
+            logs,
+            streams: RefCell::default(),
+            random: Cell::new(seed | 1),
+            stopping: Cell::new(false),
+            idle: RefCell::default(),
+            sessions: Cell::new(0),
+            shared,
+        })
+    }
+
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.shared.runtime
+    }
+    pub fn model(&self) -> &Arc<Model> {
+        &self.shared.runtime.model
+    }
+
+    /// The next number of xorshift64*: good enough to spread load, not for secrets.
+    pub fn random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A stream record, used before or new.
+    pub fn lend_stream(self: &Rc<Self>) -> Box<Stream> {
+        self.streams
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(|| Box::new(Stream::new(self.clone())))
+    }
+
+    /// Takes a stream record back and gives the session's part of it.
+    pub fn return_stream(&self, mut stream: Box<Stream>) -> Box<crate::session::SessionData> {
+        stream.forget();
+        let sess = std::mem::take(&mut stream.sess);
+        let mut free = self.streams.borrow_mut();
+        if free.len() < STREAMS_KEPT {
+            free.push(stream);
+        }
+        sess
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Begins the soft stop: sessions that wait for a request end.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+        for waker in self.idle.borrow().iter().map(|(_, w)| w) {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Registers a session that waits between requests.
+    pub fn enter_idle(self: &Rc<Self>, waker: &Waker) -> Idle {
+        Idle {
+            key: self.idle.borrow_mut().insert(waker.clone()),
+            worker: self.clone(),
+        }
+    }
+}
+
+/// A session's registration while it waits between requests.
+pub struct Idle {
+    key: usize,
+    worker: Rc<Worker>,
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.worker.idle.borrow_mut().remove(self.key);
+    }
+}
