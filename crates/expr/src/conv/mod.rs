@@ -88,9 +88,11 @@ macro_rules! optional {
 
 mod arith;
 mod base64;
+mod digest;
 mod hash;
 mod json;
 mod json_query;
+mod md5;
 mod numeral;
 mod operand;
 #[cfg(test)]
@@ -103,6 +105,7 @@ mod words;
 const GROUPS: &[&[ConvDef]] = &[
     arith::DEFS,
     base64::DEFS,
+    digest::DEFS,
     hash::DEFS,
     json::DEFS,
     json_query::DEFS,

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::args::Arg;
-use crate::conv::BadArg;
+use crate::conv::{BadArg, base64};
 use crate::env::Env;
 use crate::value::{Absent, Fetched, Sample, Type, Value};
 use crate::vars::VarRef;
@@ -86,19 +86,30 @@ impl IntOperand {
     }
 }
 
-/// A string that is written or comes from a variable.
+/// Bytes written in base64, or in base64 in a variable: keys, nonces, tags.
 #[derive(Debug, Clone)]
-pub enum BytesOperand {
+pub enum Base64Operand {
     Literal(Vec<u8>),
     Var(VarRef),
 }
 
-impl BytesOperand {
-    /// Its value now; `None` when the variable is not set.
-    pub fn now<'a>(&'a self, env: &'a dyn Env) -> Option<Cow<'a, [u8]>> {
+impl Base64Operand {
+    /// Reads an argument that is a variable's name or else base64.
+    pub fn parse(args: &[Arg], index: usize) -> Result<Base64Operand, BadArg> {
+        let text = str_arg(args, index);
+        if let Some(var) = as_var(text) {
+            return Ok(Base64Operand::Var(var));
+        }
+        base64::decode(text)
+            .map(Base64Operand::Literal)
+            .ok_or_else(|| BadArg::new(index, "this must be base64 or a variable that holds base64"))
+    }
+
+    /// The bytes now; `None` when the variable is not set or holds no base64.
+    pub fn now(&self, env: &dyn Env) -> Option<Cow<'_, [u8]>> {
         match self {
-            BytesOperand::Literal(s) => Some(Cow::Borrowed(s)),
-            BytesOperand::Var(v) => var_bytes(v, env, Type::Str),
+            Base64Operand::Literal(bytes) => Some(Cow::Borrowed(bytes)),
+            Base64Operand::Var(var) => base64::decode(&var_bytes(var, env, Type::Str)?).map(Cow::Owned),
         }
     }
 }
