@@ -86,8 +86,11 @@ macro_rules! optional {
     };
 }
 
+mod address;
 mod arith;
 mod base64;
+mod compare;
+mod date;
 mod digest;
 mod hash;
 mod json;
@@ -95,23 +98,31 @@ mod json_query;
 mod md5;
 mod numeral;
 mod operand;
+mod regsub;
+mod strftime;
 #[cfg(test)]
 mod testing;
 mod text;
 mod url;
+mod variable;
 mod words;
 
 /// The tables, one a topic.
 const GROUPS: &[&[ConvDef]] = &[
+    address::DEFS,
     arith::DEFS,
     base64::DEFS,
+    compare::DEFS,
+    date::DEFS,
     digest::DEFS,
     hash::DEFS,
     json::DEFS,
     json_query::DEFS,
     numeral::DEFS,
+    regsub::DEFS,
     text::DEFS,
     url::DEFS,
+    variable::DEFS,
     words::DEFS,
 ];
 

@@ -102,14 +102,18 @@ impl Base64Operand {
         }
         base64::decode(text)
             .map(Base64Operand::Literal)
-            .ok_or_else(|| BadArg::new(index, "this must be base64 or a variable that holds base64"))
+            .ok_or_else(|| {
+                BadArg::new(index, "this must be base64 or a variable that holds base64")
+            })
     }
 
     /// The bytes now; `None` when the variable is not set or holds no base64.
     pub fn now(&self, env: &dyn Env) -> Option<Cow<'_, [u8]>> {
         match self {
             Base64Operand::Literal(bytes) => Some(Cow::Borrowed(bytes)),
-            Base64Operand::Var(var) => base64::decode(&var_bytes(var, env, Type::Str)?).map(Cow::Owned),
+            Base64Operand::Var(var) => {
+                base64::decode(&var_bytes(var, env, Type::Str)?).map(Cow::Owned)
+            }
         }
     }
 }

@@ -115,6 +115,14 @@ impl Regex {
 
     /// Finds the first match and notes its groups; false, and nothing captured, when there is none.
     pub fn captures(&self, text: &[u8], into: &mut Captures) -> bool {
+        self.captures_at(text, 0, into)
+    }
+
+    /// The same from an offset on; what stands before it is seen by look-behind and is no beginning of the text.
+    pub fn captures_at(&self, text: &[u8], start: usize, into: &mut Captures) -> bool {
+        if start > text.len() {
+            return false;
+        }
         into.groups = [None; GROUPS];
         match &self.engine {
             Engine::Linear(r) => {
@@ -128,7 +136,7 @@ impl Regex {
                         locs
                     }
                 };
-                if r.captures_read(locs, text).is_none() {
+                if r.captures_read_at(locs, text, start).is_none() {
                     return false;
                 }
                 for (i, group) in into.groups.iter_mut().enumerate() {
@@ -146,7 +154,7 @@ impl Regex {
                         locs
                     }
                 };
-                if !matches!(r.captures_read(locs, text), Ok(Some(_))) {
+                if !matches!(r.captures_read_at(locs, text, start), Ok(Some(_))) {
                     return false;
                 }
                 for (i, group) in into.groups.iter_mut().enumerate() {
