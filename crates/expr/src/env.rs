@@ -66,10 +66,10 @@ impl Addr {
     }
 }
 
-/// What is known of one connection.
+/// What is known of one connection. On the server's side `src` is our own address and `dst` the server's.
 #[derive(Debug, Clone, Default)]
 pub struct ConnInfo {
-    /// The peer's address, as changed by the PROXY protocol or `set-src`.
+    /// The client's address, as changed by the PROXY protocol or `set-src`.
     pub src: Addr,
     /// Our own address, or the original destination, as changed by the PROXY protocol or `set-dst`.
     pub dst: Addr,
@@ -95,6 +95,10 @@ pub struct ConnInfo {
     /// Streams open on it, and the most the peer may open (1 for HTTP/1).
     pub streams: u32,
     pub streams_max: u32,
+    /// It speaks TLS (`~` after `%ft`), with this version and cipher once agreed upon (`%sslv`, `%sslc`).
+    pub tls: bool,
+    pub tls_version: Option<Arc<str>>,
+    pub tls_cipher: Option<Arc<str>>,
     /// `fc_saved_syn`: the SYN packet the kernel kept, from its IP header on.
     pub saved_syn: Option<Box<[u8]>>,
 }
@@ -203,6 +207,15 @@ pub struct StreamInfo {
     pub task_calls: u64,
     pub task_cpu_ns: u64,
     pub task_lat_ns: u64,
+    /// `%lc`: how many lines the frontend had logged before this one.
+    pub log_counter: u64,
+    /// What answered instead of a server, as `%s` names it without its angle brackets (`STATS`, `PROMEX`).
+    pub applet: Option<Arc<str>>,
+    /// The line is written before the stream ends (`option logasap`): times and sizes are still growing.
+    pub logged_early: bool,
+    /// `%OG`: why a line is written now (`txn_accept`, `txn_request`, `txn_connect`, `txn_response`, `txn_close`,
+    /// `sess_error`, `sess_killed`, `http-req`... of `do-log`); empty is `unspec`.
+    pub log_origin: &'static str,
 }
 
 impl StreamInfo {
@@ -270,6 +283,10 @@ impl StreamInfo {
             task_calls: 0,
             task_cpu_ns: 0,
             task_lat_ns: 0,
+            log_counter: 0,
+            applet: None,
+            logged_early: false,
+            log_origin: "",
         }
     }
 }
