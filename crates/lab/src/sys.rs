@@ -143,3 +143,52 @@ pub fn tracepoint_counter(id: u64, tid: i32) -> io::Result<OwnedFd> {
     // SAFETY: the call just returned this descriptor and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+
+/// Moves the calling thread into a network namespace of its own. The thread should end soon after: give it
+/// nothing else to do.
+///
+/// # Errors
+/// Without the right to (root, or CAP_SYS_ADMIN).
+pub fn unshare_network() -> io::Result<()> {
+    // SAFETY: a plain number; a new network namespace changes nothing that memory safety rests on.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Mounts tracefs on `/sys/kernel/tracing` for the calling thread alone (in a mount namespace of its own, that ends
+/// with it). Where it is mounted already this only hides it behind the same.
+///
+/// # Errors
+/// Without the right to, or on a kernel without it.
+pub fn mount_tracing_privately() -> io::Result<()> {
+    let check = |result: libc::c_int| {
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    };
+    // SAFETY: all pointers are to constant C strings or null, where mount(2) allows null.
+    unsafe {
+        check(libc::unshare(libc::CLONE_NEWNS))?;
+        let private = libc::MS_REC | libc::MS_PRIVATE;
+        check(libc::mount(
+            c"none".as_ptr(),
+            c"/".as_ptr(),
+            std::ptr::null(),
+            private,
+            std::ptr::null(),
+        ))?;
+        check(libc::mount(
+            c"none".as_ptr(),
+            c"/sys/kernel/tracing".as_ptr(),
+            c"tracefs".as_ptr(),
+            0,
+            std::ptr::null(),
+        ))
+    }
+}

@@ -1,0 +1,207 @@
+//! What an experiment reports: text, tables, charts and the exact configurations, as one description that becomes
+//! a table in the terminal, a JSON file and a self-contained HTML page.
+
+pub mod chart;
+mod font;
+pub mod html;
+pub mod machine;
+
+use anyhow::{Context, Result};
+use chart::Chart;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// One experiment's report.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// File name without extension.
+    pub name: String,
+    /// Title.
+    pub title: String,
+    /// What was done and why, in a few sentences.
+    pub lead: String,
+    /// The rest, in order.
+    pub blocks: Vec<Block>,
+    /// Everything that was measured.
+    pub data: Value,
+    /// The run was ended by a signal.
+    pub interrupted: bool,
+}
+
+/// A piece of a report.
+#[derive(Debug, Clone)]
+pub enum Block {
+    /// A heading.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// A table.
+    Table(Table),
+    /// A chart; the name is that of its SVG and PNG files.
+    Chart(String, Chart),
+    /// Preformatted text under a caption, folded away on the page.
+    Code(String, String),
+}
+
+/// A table; the first column holds names, the others figures.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// Heads of the columns.
+    pub heads: Vec<String>,
+    /// Rows, each as long as `heads`.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table with these columns.
+    #[must_use]
+    pub fn new(heads: &[&str]) -> Self {
+        Self {
+            heads: heads.iter().map(|h| (*h).to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table for a terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let lines = || std::iter::once(&self.heads).chain(&self.rows);
+        let width = |column: usize| {
+            lines()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.heads.len()).map(width).collect();
+        let mut text = String::new();
+        for row in lines() {
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                match column {
+                    0 => text.push_str(&format!("{cell:<width$}")),
+                    _ => text.push_str(&format!("  {cell:>width$}")),
+                }
+            }
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Report {
+    /// An empty one.
+    #[must_use]
+    pub fn new(name: &str, title: &str, lead: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            lead: lead.to_owned(),
+            blocks: Vec::new(),
+            data: Value::Null,
+            interrupted: false,
+        }
+    }
+
+    /// Adds a heading.
+    pub fn heading(&mut self, text: &str) {
+        self.blocks.push(Block::Heading(text.to_owned()));
+    }
+
+    /// Adds a paragraph.
+    pub fn text(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Text(text.into()));
+    }
+
+    /// Adds a table.
+    pub fn table(&mut self, table: Table) {
+        self.blocks.push(Block::Table(table));
+    }
+
+    /// Adds a chart.
+    pub fn chart(&mut self, name: &str, chart: Chart) {
+        self.blocks.push(Block::Chart(name.to_owned(), chart));
+    }
+
+    /// Adds preformatted text.
+    pub fn code(&mut self, caption: &str, text: &str) {
+        self.blocks
+            .push(Block::Code(caption.to_owned(), text.to_owned()));
+    }
+
+    /// The report for a terminal: no charts, no configurations.
+    #[must_use]
+    pub fn terminal(&self) -> String {
+        let mut text = format!("{}\n", self.title);
+        for block in &self.blocks {
+            match block {
+                Block::Heading(heading) => text.push_str(&format!("\n{heading}\n")),
+                Block::Text(paragraph) => text.push_str(&format!("{paragraph}\n")),
+                Block::Table(table) => text.push_str(&table.text()),
+                Block::Chart(..) | Block::Code(..) => {}
+            }
+        }
+        if self.interrupted {
+            text.push_str("interrupted: what was measured until then\n");
+        }
+        text
+    }
+
+    /// Writes page, data and pictures into `dir`; returns the page's file.
+    ///
+    /// # Errors
+    /// When a file cannot be written, with its name.
+    pub fn write(&self, dir: &Path) -> Result<PathBuf> {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let put = |name: String, text: &str| {
+            let file = dir.join(name);
+            std::fs::write(&file, text)
+                .with_context(|| format!("cannot write {}", file.display()))?;
+            Ok::<_, anyhow::Error>(file)
+        };
+        for block in &self.blocks {
+            if let Block::Chart(name, chart) = block {
+                put(format!("{}-{name}.svg", self.name), &chart.svg())?;
+                chart.png(&dir.join(format!("{}-{name}.png", self.name)))?;
+            }
+        }
+        put(
+            format!("{}.json", self.name),
+            &serde_json::to_string_pretty(&self.data)?,
+        )?;
+        put(format!("{}.html", self.name), &html::page(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["proxy", "us"]);
+        table.row(["haproxy".to_owned(), "9.5".to_owned()]);
+        table.row(["x".to_owned(), "10.25".to_owned()]);
+        assert_eq!(
+            table.text(),
+            "proxy       us\nhaproxy    9.5\nx        10.25\n"
+        );
+    }
+
+    #[test]
+    fn a_report_leaves_its_files() {
+        let dir = crate::process::WorkDir::new().unwrap();
+        let mut report = Report::new("r", "A <title>", "lead");
+        report.table(Table::new(&["a"]));
+        report.code("config", "a < b & c");
+        let file = report.write(dir.path()).unwrap();
+        let page = std::fs::read_to_string(file).unwrap();
+        assert!(page.contains("A &lt;title&gt;") && page.contains("a &lt; b &amp; c"));
+        assert!(dir.path().join("r.json").is_file());
+    }
+}
