@@ -70,6 +70,10 @@ fn settle_authority(out: &mut Request) -> Result<(), ErrorKind> {
         return Err(ErrorKind::TargetForm);
     }
     let (name, port) = uri::split_host_port(authority);
+    let users = authority.iter().filter(|&&b| b == b'@').count();
+    if users > 1 || !is_host(name) || !port.unwrap_or_default().iter().all(u8::is_ascii_digit) {
+        return Err(ErrorKind::TargetForm);
+    }
     let default = uri::default_port(scheme);
     let redundant = port.is_some_and(|p| p.is_empty() || Some(p) == default);
     if let Some(host) = host {
@@ -97,7 +101,7 @@ fn settle_connect(out: &mut Request) -> Result<(), ErrorKind> {
     let target = out.target();
     let (name, port) = split_port(target);
     let valid = port.is_some_and(|p| crate::framing::decimal(p).is_some_and(|n| n <= 65535));
-    if !valid || name.is_empty() || name.iter().any(|b| matches!(b, b'/' | b'?' | b'#' | b'@')) {
+    if !valid || !is_host(name) {
         return Err(ErrorKind::TargetForm);
     }
     let Some(host) = out.host() else {
@@ -112,6 +116,20 @@ fn settle_connect(out: &mut Request) -> Result<(), ErrorKind> {
         drop_host_port(out);
     }
     Ok(())
+}
+
+/// A name, an IPv4 address, or an IPv6 address in brackets: nothing that another parser could cut
+/// elsewhere (RFC 3986 section 3.2.2).
+fn is_host(name: &[u8]) -> bool {
+    let inner = name
+        .strip_prefix(b"[")
+        .and_then(|rest| rest.strip_suffix(b"]"));
+    let bytes = inner.unwrap_or(name);
+    let cuts = |b: u8| matches!(b, b'/' | b'?' | b'#' | b'@' | b'[' | b']');
+    !bytes.is_empty()
+        && !bytes
+            .iter()
+            .any(|&b| cuts(b) || (b == b':' && inner.is_none()))
 }
 
 fn drop_host_port(out: &mut Request) {

@@ -152,7 +152,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn requests_are_read_alike_in_one_piece_or_many(input in prop_oneof![head_soup(), likely_head(REQUESTS)], cuts in cuts()) {
