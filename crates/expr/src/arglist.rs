@@ -15,15 +15,24 @@ struct Raw {
     span: Range<usize>,
 }
 
+/// A list that was read.
+pub(crate) struct ArgList {
+    /// As many as the grammar has kinds, `Arg::None` for each one left out.
+    pub args: Vec<Arg>,
+    /// Where each stands in the text; the item's name for those left out.
+    pub spans: Vec<Range<usize>>,
+    /// Where the list ends.
+    pub end: usize,
+}
+
 /// Reads the list that opens at byte `open` of `text` (a parenthesis; anything else is a list left out) for the item
-/// called `name`. Gives the arguments, `Arg::None` for each optional one left out, their places, and where the
-/// list ends.
+/// called `name`.
 pub(crate) fn read(
     text: &str,
     open: usize,
     name: Range<usize>,
     spec: ArgSpec,
-) -> Result<(Vec<Arg>, Vec<Range<usize>>, usize), ExprError> {
+) -> Result<ArgList, ExprError> {
     let (raws, end) = if text.as_bytes().get(open) == Some(&b'(') {
         split(text, open)?
     } else {
@@ -76,7 +85,7 @@ pub(crate) fn read(
         args.push(arg);
         spans.push(span);
     }
-    Ok((args, spans, end))
+    Ok(ArgList { args, spans, end })
 }
 
 /// The name with its argument types, as `-dKsmp` prints it: `payload_lv(integer,integer[,string])`.

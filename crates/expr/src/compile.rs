@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::acl::AclTable;
-use crate::arglist;
+use crate::arglist::{self, ArgList};
 use crate::args::{Arg, NameRef};
 use crate::conv::{self, BadArg, ConvDef};
 use crate::env::{Env, ProxyId, ServerId};
@@ -124,7 +124,11 @@ impl Expr {
             ))
             .at(name));
         }
-        let (mut args, spans, mut end) = arglist::read(text, name.end, name.clone(), def.args)?;
+        let ArgList {
+            mut args,
+            spans,
+            mut end,
+        } = arglist::read(text, name.end, name.clone(), def.args)?;
         if let fetch::Run::Later(part) = def.run {
             return Err(later(def.name, part, name));
         }
@@ -283,7 +287,11 @@ impl Step {
             ))
             .at(name));
         }
-        let (mut args, spans, end) = arglist::read(text, name.end, name.clone(), def.args)?;
+        let ArgList {
+            mut args,
+            spans,
+            end,
+        } = arglist::read(text, name.end, name.clone(), def.args)?;
         if let conv::Run::Later(part) = def.run {
             return Err(later(def.name, part, name));
         }

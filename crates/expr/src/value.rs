@@ -311,7 +311,7 @@ fn known_method(m: Method) -> Option<&'static [u8]> {
     }
 }
 
-fn method_text<'m>(m: Method, other: &'m [u8]) -> &'m [u8] {
+fn method_text(m: Method, other: &[u8]) -> &[u8] {
     known_method(m).unwrap_or(other)
 }
 

@@ -44,6 +44,10 @@ impl Cond {
             }
             None => return Err(ExprError::new("a condition begins with 'if' or 'unless'")),
         };
+        let ctx = &ParseCtx {
+            acls: Some(acls),
+            ..*ctx
+        };
         let mut suites: Vec<Vec<Term>> = Vec::new();
         let mut warnings = Vec::new();
         let (mut negated, mut new_suite) = (false, true);

@@ -139,6 +139,11 @@ impl AclTable {
         };
         check_name(name)?;
         let mut warnings = Vec::new();
+        // An ACL may be made of others by the fetch `acl`.
+        let ctx = &ParseCtx {
+            acls: Some(self),
+            ..*ctx
+        };
         let test = Test::parse(rest, ctx, &mut warnings).map_err(|e| shifted(e, 1));
         self.warnings
             .extend(warnings.into_iter().map(|w| shifted(w, 1)));

@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Cursor, arg_str, never, request};
+use super::{Cursor, arg_str, more, never, request};
 use crate::args::Arg;
 use crate::env::Env;
-use crate::value::{Absent, Fetched, Sample};
+use crate::value::{Absent, Fetched, Sample, Value};
 
 fetches! {
     "http_auth" (Userlist) -> Bool, REQUEST, accepted
@@ -58,12 +58,16 @@ fn decode(credentials: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Absent> {
     Ok((user, password))
 }
 
+fn userlist(args: &[Arg]) -> Option<u32> {
+    match args.first() {
+        Some(Arg::Userlist(list)) => list.id(),
+        _ => None,
+    }
+}
+
 /// User and whether the userlist in the first argument takes the password.
 fn checked(args: &[Arg], env: &dyn Env) -> Result<(Vec<u8>, bool), Absent> {
-    let Some(Arg::Userlist(list)) = args.first() else {
-        return Err(Absent::Never);
-    };
-    let list = list.id().ok_or(Absent::Never)?;
+    let list = userlist(args).ok_or(Absent::Never)?;
     let (user, password) = basic(env)?;
     let accepted = env.check_password(list, &user, &password);
     Ok((user, accepted))
@@ -76,11 +80,19 @@ fn accepted<'a>(args: &'a [Arg], env: &'a dyn Env, _: &mut Cursor) -> Fetched<'a
     }
 }
 
-fn user_of_list<'a>(args: &'a [Arg], env: &'a dyn Env, _: &mut Cursor) -> Fetched<'a> {
-    match checked(args, env)? {
-        (user, true) => Ok(Sample::string(user)),
-        (_, false) => never(),
+/// The user once the password is right; for an ACL, which compares with groups, each of the user's groups.
+fn user_of_list<'a>(args: &'a [Arg], env: &'a dyn Env, cursor: &mut Cursor) -> Fetched<'a> {
+    let (user, true) = checked(args, env)? else {
+        return never();
+    };
+    if !cursor.iterates() {
+        return Ok(Sample::string(user));
     }
+    let list = userlist(args).ok_or(Absent::Never)?;
+    let groups = env.groups_of(list, &user).unwrap_or_default();
+    let group = groups.get(cursor.0[0] as usize).ok_or(Absent::Never)?;
+    cursor.0[0] += 1;
+    Ok(more(Value::Str(group.as_bytes().into()), true))
 }
 
 fn scheme(env: &dyn Env) -> Fetched<'_> {
@@ -115,6 +127,7 @@ mod tests {
     use crate::env::{ProxyId, ServerId};
     use crate::place::Place;
     use crate::testing::{TestEnv, compile};
+    use crate::value::Value;
 
     fn with(authorization: &str) -> TestEnv {
         TestEnv::request(format!(
@@ -192,9 +205,22 @@ mod tests {
         let (auth, group) = (expr("http_auth(staff)"), expr("http_auth_group(staff)"));
         assert_eq!(env.eval_text(&auth).as_deref(), Some("0"));
         assert_eq!(env.eval_text(&group), None);
-        env.users = vec![("user".into(), "pa".into(), vec!["admin".into()])];
+        env.users = vec![(
+            "user".into(),
+            "pa".into(),
+            vec!["admin".into(), "dev".into()],
+        )];
         assert_eq!(env.eval_text(&auth).as_deref(), Some("1"));
         assert_eq!(env.eval_text(&group).as_deref(), Some("user"));
+        let mut cursor = crate::fetch::Cursor::default();
+        let mut groups = Vec::new();
+        while let Ok(sample) = group.eval_next(&env, &mut cursor) {
+            groups.push(sample.value.into_owned());
+        }
+        assert_eq!(
+            groups,
+            ["admin", "dev"].map(|g| Value::Str(g.as_bytes().into()))
+        );
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn constant_meth<'a>(args: &'a [Arg], _: &'a dyn Env, _: &mut Cursor) -> Fetched
     )))
 }
 
-fn prepare_bool(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare_bool(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
     let truth = match arg_str(args, 0).unwrap_or_default() {
         b"1" => true,
         b"0" => false,
@@ -73,7 +73,7 @@ fn prepare_bool(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
     Ok(())
 }
 
-fn prepare_bin(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare_bin(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
     let bytes = from_hex(arg_str(args, 0).unwrap_or_default())
         .ok_or_else(|| BadArg::new(0, "the value must be an even number of hexadecimal digits"))?;
     args[0] = Arg::Str(bytes);
@@ -81,7 +81,7 @@ fn prepare_bin(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
 }
 
 /// `env` is read once, here: an unset variable is an empty string's absence.
-fn prepare_env(args: &mut Vec<Arg>, ctx: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare_env(args: &mut [Arg], ctx: &ParseCtx<'_>) -> Result<(), BadArg> {
     let name = String::from_utf8_lossy(arg_str(args, 0).unwrap_or_default()).into_owned();
     args[0] = match ctx.loader.env(&name) {
         Some(value) => Arg::Str(value.into_bytes()),
@@ -131,7 +131,7 @@ fn rand<'a>(args: &'a [Arg], env: &'a dyn Env, _: &mut Cursor) -> Fetched<'a> {
     }))
 }
 
-fn prepare_uuid(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare_uuid(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
     match arg_int(args, 0) {
         None | Some(4 | 7) => Ok(()),
         Some(_) => Err(BadArg::new(0, "the version must be 4 or 7")),

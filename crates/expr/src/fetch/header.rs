@@ -35,7 +35,7 @@ fetches! {
         => "The same as `req.hdr_val`.";
     "req.hdr_names" (; Str) -> Str, REQUEST, |a, env, _| names(a, &request(env)?.headers)
         => "The names of the request's headers, between commas or another character.";
-    "req.hdrs" () -> Str, REQUEST, |_, env, _| all_lines(&request(env)?.headers)
+    "req.hdrs" () -> Bin, REQUEST, |_, env, _| all_lines(&request(env)?.headers)
         => "The request's headers as they are sent, the empty line included.";
     "req.hdrs_bin" () -> Bin, REQUEST, |_, env, _| all_binary(&request(env)?.headers)
         => "The request's headers in SPOE's binary form.";
@@ -61,7 +61,7 @@ fetches! {
         => "The same as `res.hdr_val`.";
     "res.hdr_names" (; Str) -> Str, RESPONSE, |a, env, _| names(a, &response(env)?.headers)
         => "The names of the response's headers, between commas or another character.";
-    "res.hdrs" () -> Str, RESPONSE, |_, env, _| all_lines(&response(env)?.headers)
+    "res.hdrs" () -> Bin, RESPONSE, |_, env, _| all_lines(&response(env)?.headers)
         => "The response's headers as they are sent, the empty line included.";
     "res.hdrs_bin" () -> Bin, RESPONSE, |_, env, _| all_binary(&response(env)?.headers)
         => "The response's headers in SPOE's binary form.";
@@ -70,7 +70,7 @@ fetches! {
 /// How far back an occurrence may be counted from the last.
 const OCCURRENCES_BACK_MAX: usize = 10;
 
-fn prepare(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
     match arg_int(args, 1) {
         Some(n) if n < -(OCCURRENCES_BACK_MAX as i64) => Err(BadArg::new(
             1,

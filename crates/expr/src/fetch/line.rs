@@ -72,7 +72,7 @@ fn first_line(env: &dyn Env, nth: usize) -> Option<&[u8]> {
 }
 
 fn prepare_query(
-    args: &mut Vec<crate::args::Arg>,
+    args: &mut [crate::args::Arg],
     _: &crate::compile::ParseCtx<'_>,
 ) -> Result<(), crate::conv::BadArg> {
     match super::arg_str(args, 0) {

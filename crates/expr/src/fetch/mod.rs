@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use sluice_http::{Headers, Request, Response};
 
 use crate::args::{Arg, ArgSpec};
-use crate::conv::Prepare;
+use crate::compile::ParseCtx;
+use crate::conv::BadArg;
 use crate::env::{Dir, Env};
 use crate::place::Place;
 use crate::value::{Absent, Fetched, Sample, Type, Value};
@@ -37,6 +38,10 @@ pub enum Run {
     Later(&'static str),
 }
 
+/// See [`FetchDef::prepare`]. The arguments given are always as many as the grammar has kinds, `Arg::None` for those
+/// left out.
+pub type Prepare = fn(&mut [Arg], &ParseCtx<'_>) -> Result<(), BadArg>;
+
 /// One sample fetch.
 #[derive(Clone, Copy)]
 pub struct FetchDef {
@@ -48,7 +53,7 @@ pub struct FetchDef {
     pub help: &'static str,
     pub run: Run,
     /// Checks what the argument grammar cannot say, and may rewrite the arguments into a prepared form, so that
-    /// nothing is parsed while traffic flows. Gets as many arguments as the grammar has kinds.
+    /// nothing is parsed while traffic flows.
     pub prepare: Option<Prepare>,
 }
 
@@ -85,17 +90,23 @@ macro_rules! optional {
 mod auth;
 mod body;
 mod conn;
+mod conn_error;
 mod constant;
 mod cookie;
 mod distcc;
 mod header;
 mod hello;
+mod later;
 mod line;
 mod param;
 mod payload;
 mod process;
+mod proxies;
 mod rdp;
 mod ssl_hello;
+mod stream;
+mod tcp;
+mod var;
 
 /// The tables, one a topic.
 const GROUPS: &[&[FetchDef]] = &[
@@ -112,10 +123,18 @@ const GROUPS: &[&[FetchDef]] = &[
     ssl_hello::DEFS,
     rdp::DEFS,
     distcc::DEFS,
+    tcp::DEFS,
+    proxies::DEFS,
+    stream::DEFS,
+    var::DEFS,
 ];
 
 static SORTED: LazyLock<Vec<&'static FetchDef>> = LazyLock::new(|| {
-    let mut sorted: Vec<&FetchDef> = GROUPS.iter().flat_map(|g| g.iter()).collect();
+    let mut sorted: Vec<&FetchDef> = GROUPS
+        .iter()
+        .chain(later::GROUPS)
+        .flat_map(|g| g.iter())
+        .collect();
     sorted.sort_by_key(|d| d.name);
     sorted
 });
@@ -140,7 +159,7 @@ pub fn dump_smp() -> String {
     for (i, place) in Place::all().iter().enumerate() {
         let right = COLUMNS - 1 - i;
         out.push('#');
-        out.push_str(&" ".repeat(right + 1));
+        out.push_str(&" ".repeat(right + 2));
         out.push_str(&"/ ".repeat(i));
         out.push_str("_.");
         out.push_str(&"-".repeat(right + 1));
@@ -149,7 +168,7 @@ pub fn dump_smp() -> String {
         out.push('\n');
     }
     out.push_str(&format!("# {} \n", "/ ".repeat(COLUMNS)));
-    out.push_str(&format!("# {} \n", "| ".repeat(COLUMNS)));
+    out.push_str(&format!("# {}\n", "| ".repeat(COLUMNS)));
     for def in all() {
         out.push('[');
         for place in Place::all().iter() {

@@ -37,7 +37,7 @@ fn length(env: &dyn Env, dir: Dir) -> Fetched<'_> {
     })
 }
 
-fn prepare_payload(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare_payload(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
     not_negative(args)
 }
 
@@ -72,7 +72,7 @@ fn payload<'a>(args: &'a [Arg], env: &'a dyn Env, dir: Dir) -> Fetched<'a> {
 }
 
 /// Turns the third argument into where the block starts: as it is, or by a sign relative to the end of the length.
-fn prepare_lv(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn prepare_lv(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
     not_negative(args)?;
     let length = arg_int(args, 1).unwrap_or(0);
     if length == 0 {

@@ -1,0 +1,60 @@
+//! The registry of fetches against what HAProxy 3.5 knows, and the docs page made from it.
+
+use sluice_expr::fetch::{self, Run};
+
+/// What `haproxy -dKsmp` of 3.5 prints: names, arguments, types and places of every fetch.
+const REFERENCE: &str = include_str!("data/fetches-3.5.txt");
+
+#[test]
+fn the_dump_is_haproxys() {
+    let ours = fetch::dump_smp();
+    let wrong: Vec<String> = ours
+        .lines()
+        .zip(REFERENCE.lines())
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| format!("- {b}\n+ {a}"))
+        .take(10)
+        .collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert_eq!(ours.len(), REFERENCE.len());
+}
+
+#[test]
+fn only_other_parts_of_sluice_are_waited_for() {
+    let mut waiting: Vec<&str> = fetch::all()
+        .iter()
+        .filter_map(|def| match def.run {
+            Run::Later(part) => Some(part),
+            Run::Fn(_) => None,
+        })
+        .collect();
+    waiting.sort_unstable();
+    waiting.dedup();
+    assert_eq!(
+        waiting,
+        [
+            "FastCGI",
+            "HAProxy's HTX buffers",
+            "QUIC",
+            "SPOE",
+            "TLS",
+            "compression",
+            "multiplexed protocols",
+            "stick tables",
+            "termination events",
+            "the cache",
+        ]
+    );
+}
+
+#[test]
+fn every_fetch_is_described() {
+    for def in fetch::all() {
+        assert!(
+            def.help.ends_with('.') && def.help.len() < 120,
+            "{}: {:?}",
+            def.name,
+            def.help
+        );
+    }
+}
