@@ -25,6 +25,7 @@ mod headers;
 mod lists;
 mod message;
 mod method;
+pub mod normalize;
 mod response;
 mod scan;
 mod start_line;
