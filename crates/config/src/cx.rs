@@ -361,18 +361,19 @@ impl<'a> Cx<'a> {
         &mut self,
         line: &Arc<Line>,
         from: usize,
-        table: &'static [LineWord<T>],
+        tables: &[&'static [LineWord<T>]],
         into: &mut T,
     ) -> bool {
         let mut at = from;
         let mut good = true;
         while line.has(at) {
             let text = line.word(at);
-            let Some(item) = table
+            let Some(item) = tables
                 .iter()
+                .flat_map(|table| table.iter())
                 .find(|w| crate::registry::word_matches(w.name, text))
             else {
-                let near = crate::diag::suggest(text, table.iter().map(|w| w.name));
+                let near = crate::diag::suggest(text, tables.iter().flat_map(|t| t.iter()).map(|w| w.name));
                 let maybe = near.map_or(String::new(), |n| format!("; did you mean '{n}' maybe ?"));
                 self.error(
                     line,

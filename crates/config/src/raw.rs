@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_expr::Cond;
+use sluice_expr::{Cond, LogFormat};
 
 use crate::line::{Line, Written};
 use crate::model::*;
@@ -154,18 +154,87 @@ pub struct Settings {
     pub cookie: Option<Cookie>,
     pub dynamic_cookie_key: Option<String>,
     pub source: Option<Source>,
-    pub check: Option<RawCheck>,
+    pub check: RawCheck,
     pub http_send_name_header: Option<String>,
-    pub load_server_state: bool,
+    pub server_state: ServerStateSource,
+    /// `server-state-file-name FILE`; `None`: the backend's name.
+    pub server_state_file: Option<String>,
+    pub persist_rdp_cookie: Option<String>,
+    pub clitcpka: KeepAlive,
+    pub srvtcpka: KeepAlive,
 }
 
-/// `option httpchk`, `option tcp-check` and friends, with the rules collected so far.
+impl Settings {
+    /// `option X`.
+    pub fn set_option(&mut self, option: Options, line: &Arc<Line>) {
+        self.no_options.remove(option);
+        self.options.insert(option);
+        self.option_lines.insert(option.bits(), line.clone());
+    }
+
+    /// `no option X`.
+    pub fn unset_option(&mut self, option: Options, line: &Arc<Line>) {
+        self.options.remove(option);
+        self.no_options.insert(option);
+        self.option_lines.insert(option.bits(), line.clone());
+    }
+
+    /// `default option X`: as if it had never been said.
+    pub fn forget_option(&mut self, option: Options) {
+        self.options.remove(option);
+        self.no_options.remove(option);
+        self.option_lines.remove(&option.bits());
+    }
+}
+
+/// What is known of a backend's checks. The rules of `http-check` and of `tcp-check` are kept apart: the option decides
+/// which of them is used.
 #[derive(Clone, Default)]
 pub struct RawCheck {
-    /// The last `option ...chk`; `None` while only `http-check`/`tcp-check` lines were seen.
-    pub kind: Option<&'static str>,
-    pub rules: CheckRules,
-    pub line: Option<Arc<Line>>,
+    /// The last `option ...chk`, with its line.
+    pub option: Option<(CheckOption, Arc<Line>)>,
+    pub http: Vec<RawCheckStep>,
+    pub tcp: Vec<RawCheckStep>,
+    pub disable_on_404: bool,
+    pub send_state: bool,
+}
+
+/// Which kind of check an option asked for.
+#[derive(Clone)]
+pub enum CheckOption {
+    /// `option httpchk`: what its arguments say of the first request, and the URI `/` for those that say none.
+    Http { first: HttpSend, slash: LogFormat },
+    /// `option tcp-check`
+    Tcp,
+    /// One of the protocol checks, complete.
+    Fixed(Arc<CheckRules>),
+}
+
+/// One `http-check` or `tcp-check` line.
+#[derive(Clone)]
+pub struct RawCheckStep {
+    pub comment: Option<String>,
+    pub action: RawCheckAction,
+    pub line: Arc<Line>,
+}
+
+#[derive(Clone)]
+pub enum RawCheckAction {
+    Ready(CheckAction),
+    /// `http-check send`: what it leaves out comes from `option httpchk`.
+    Send(HttpSend),
+    /// `comment` alone.
+    Comment,
+}
+
+/// The parts of a check's HTTP request that were written.
+#[derive(Clone, Default)]
+pub struct HttpSend {
+    pub method: Option<Vec<u8>>,
+    pub uri: Option<LogFormat>,
+    pub version: Option<Vec<u8>>,
+    pub headers: Vec<(String, LogFormat)>,
+    pub body: Option<LogFormat>,
 }
 
 /// `errorfile`, `errorloc`, `errorfiles`, `http-error` lines in order.
@@ -224,9 +293,13 @@ impl Default for Settings {
             cookie: None,
             dynamic_cookie_key: None,
             source: None,
-            check: None,
+            check: RawCheck::default(),
             http_send_name_header: None,
-            load_server_state: false,
+            server_state: ServerStateSource::None,
+            server_state_file: None,
+            persist_rdp_cookie: None,
+            clitcpka: KeepAlive::default(),
+            srvtcpka: KeepAlive::default(),
         }
     }
 }
@@ -240,6 +313,9 @@ pub struct RawProxy {
     /// The `defaults` section it came from, an index among them (its rules run before this section's own).
     pub defaults: Option<usize>,
     pub settings: Settings,
+
+    /// Keywords this section has said itself, where saying one twice is worth a warning.
+    pub seen: std::collections::HashSet<String>,
 
     // Never inherited as values.
     pub id: Option<u32>,
@@ -284,6 +360,7 @@ impl RawProxy {
             line: line.clone(),
             defaults: None,
             settings,
+            seen: std::collections::HashSet::new(),
             id: None,
             description: None,
             binds: Vec::new(),

@@ -170,6 +170,10 @@ fn run_line(cx: &mut Cx<'_>, mut line: Line) {
             line.keyword_len = known;
             partial(cx, &line, known, &next);
         }
+        Lookup::Ignored(keyword) => {
+            line.keyword_len = keyword.word_count();
+            ignored(cx, &line, keyword);
+        }
         Lookup::Unknown { elsewhere } => unknown(cx, &line, elsewhere),
     }
 }
@@ -230,6 +234,29 @@ fn run_keyword(cx: &mut Cx<'_>, keyword: &'static Keyword, line: &Arc<Line>) {
             Some(why.to_owned()),
         ),
     }
+}
+
+/// A keyword of the side this proxy has not: HAProxy warns and goes on.
+fn ignored(cx: &mut Cx<'_>, line: &Line, keyword: &'static Keyword) {
+    let lacks = match cx.section == Sections::BACKEND {
+        true => "frontend",
+        false => "backend",
+    };
+    let hint = match keyword.name {
+        "maxconn" => "for a backend, write 'fullconn', or 'maxconn' on its servers".to_owned(),
+        "fullconn" => "for a frontend, write 'maxconn'".to_owned(),
+        _ => format!(
+            "'{}' belongs to {}",
+            keyword.name,
+            section_list(keyword.sections)
+        ),
+    };
+    let message = format!(
+        "'{}' ignored because {} has no {lacks} capability.",
+        line.keyword(),
+        cx.whereabouts()
+    );
+    cx.warn(line, 0, message, Some(hint));
 }
 
 /// `timeout foo`: the keyword is known, what follows is not.

@@ -84,6 +84,9 @@ pub struct Keyword {
     pub negatable: bool,
     /// Its arguments may hold bytes that are no UTF-8 (see [`crate::line::Word::bytes`]).
     pub binary: bool,
+    /// In a proxy section without the capability it needs, it is a warning ("'balance' ignored because frontend 'f' has
+    /// no backend capability"), as in HAProxy; otherwise it is unknown there.
+    pub ignored_elsewhere: bool,
 }
 
 /// A keyword that works.
@@ -102,6 +105,7 @@ pub const fn kw(
         run: Run::Do(run),
         negatable: false,
         binary: false,
+        ignored_elsewhere: false,
     }
 }
 
@@ -115,6 +119,7 @@ pub const fn later(name: &'static str, sections: Sections, part: &'static str) -
         run: Run::Later(part),
         negatable: false,
         binary: false,
+        ignored_elsewhere: false,
     }
 }
 
@@ -128,6 +133,7 @@ pub const fn harmless(name: &'static str, sections: Sections, why: &'static str)
         run: Run::Harmless(why),
         negatable: false,
         binary: false,
+        ignored_elsewhere: false,
     }
 }
 
@@ -146,6 +152,7 @@ pub const fn obsolete(
         run: Run::Obsolete { instead, run },
         negatable: false,
         binary: false,
+        ignored_elsewhere: false,
     }
 }
 
@@ -159,6 +166,7 @@ pub const fn refused(name: &'static str, sections: Sections, why: &'static str) 
         run: Run::Refused(why),
         negatable: false,
         binary: false,
+        ignored_elsewhere: false,
     }
 }
 
@@ -172,6 +180,12 @@ impl Keyword {
     /// Accepts words that are no UTF-8.
     pub const fn bytes(mut self) -> Self {
         self.binary = true;
+        self
+    }
+
+    /// A warning, not an error, in a proxy section that lacks the capability.
+    pub const fn ignored(mut self) -> Self {
+        self.ignored_elsewhere = true;
         self
     }
 
@@ -196,12 +210,13 @@ impl Keyword {
     }
 }
 
-/// `own` is a word of a keyword's name; one that ends in `*` matches itself alone or followed by a parenthesis.
+/// `own` is a word of a keyword's name; one that ends in `*` matches itself alone or followed by a parenthesis (or, where
+/// a dot comes before it, by anything: `lua.*`).
 pub(crate) fn word_matches(own: &str, word: &str) -> bool {
     match own.strip_suffix('*') {
         Some(stem) => word
             .strip_prefix(stem)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('(')),
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('(') || stem.ends_with('.')),
         None => own == word,
     }
 }
@@ -209,13 +224,15 @@ pub(crate) fn word_matches(own: &str, word: &str) -> bool {
 /// Every keyword.
 pub fn keywords() -> impl Iterator<Item = &'static Keyword> {
     crate::section::tables()
-        .chain([crate::proxy::KEYWORDS])
+        .chain(crate::proxy::TABLES.iter().copied())
         .flat_map(|table| table.iter())
 }
 
 /// What the registry knows about the first words of a line.
 pub enum Lookup {
     Found(&'static Keyword),
+    /// A keyword for a capability this proxy section has not, to be ignored with a warning.
+    Ignored(&'static Keyword),
     /// The first `known` words begin one or more keywords of this section, the next word fits none of them.
     /// `next` lists the words that would have fitted.
     Partial {
@@ -242,6 +259,17 @@ pub fn lookup(section: Sections, words: &[&str]) -> Lookup {
         .max_by_key(|k| k.word_count())
     {
         return Lookup::Found(found);
+    }
+    let elsewhere = by_first_word(first)
+        .filter(|k| k.matches(words))
+        .max_by_key(|k| k.word_count());
+    if let Some(keyword) = elsewhere {
+        let both_proxies = Sections::ALL_PROXIES.contains(section)
+            && keyword.sections.intersects(Sections::ALL_PROXIES);
+        return match keyword.ignored_elsewhere && both_proxies {
+            true => Lookup::Ignored(keyword),
+            false => Lookup::Unknown { elsewhere },
+        };
     }
     let known = here
         .iter()
@@ -270,11 +298,7 @@ pub fn lookup(section: Sections, words: &[&str]) -> Lookup {
         next.dedup();
         return Lookup::Partial { known, next };
     }
-    Lookup::Unknown {
-        elsewhere: by_first_word(first)
-            .filter(|k| k.matches(words))
-            .max_by_key(|k| k.word_count()),
-    }
+    Lookup::Unknown { elsewhere }
 }
 
 /// Keywords whose first word matches, found by an index that is made once.

@@ -22,6 +22,10 @@ pub struct CheckRules {
     /// "HTTP", "SSL hello", "MySQL", ... for messages.
     pub proto: &'static str,
     pub steps: Vec<CheckStep>,
+    /// `http-check disable-on-404`: a 404 means that the server wants no new sessions (state NOLB).
+    pub disable_on_404: bool,
+    /// `http-check send-state`: tell the server what is thought of it in `X-Haproxy-Server-State`.
+    pub send_state: bool,
 }
 
 /// One `http-check`/`tcp-check` line.
@@ -49,7 +53,8 @@ pub enum CheckAction {
         format: LogFormat,
         binary: bool,
     },
-    /// `http-check send meth M uri U ver V hdr N F body B`
+    /// `http-check send meth M uri U ver V hdr N F body B`. Who sends it adds `content-length` when there is a body, and
+    /// `connection: close` to HTTP/1.1.
     SendHttp {
         method: Vec<u8>,
         uri: LogFormat,

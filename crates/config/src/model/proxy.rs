@@ -283,6 +283,25 @@ impl Default for Stats {
     }
 }
 
+/// TCP keep-alive: what was set of the kernel's three parameters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeepAlive {
+    pub count: Option<u32>,
+    pub idle_s: Option<u32>,
+    pub interval_s: Option<u32>,
+}
+
+/// `load-server-state-from-file`: where server states are read from at start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServerStateSource {
+    #[default]
+    None,
+    /// The file of the global section.
+    Global,
+    /// The backend's own file.
+    Local,
+}
+
 /// `use_backend NAME if ...`
 #[derive(Clone)]
 pub struct UseBackend {
@@ -413,7 +432,15 @@ pub struct Proxy {
     pub dispatch: Option<PeerAddr>,
     pub http_send_name_header: Option<String>,
     pub email_alert: bool,
-    pub load_server_state: bool,
+    /// `load-server-state-from-file`
+    pub server_state: ServerStateSource,
+    /// `server-state-file-name FILE`; `None`: the backend's name.
+    pub server_state_file: Option<String>,
+    /// `persist rdp-cookie`: the cookie's name.
+    pub persist_rdp_cookie: Option<String>,
+    /// `clitcpka-*` and `srvtcpka-*`; `option clitcpka`/`srvtcpka` turn keep-alive on.
+    pub clitcpka: KeepAlive,
+    pub srvtcpka: KeepAlive,
     pub hash_balance_factor: u32,
 }
 

@@ -1,0 +1,87 @@
+//! Keywords of proxies that other parts of Sluice bring.
+
+use crate::registry::{Keyword, Sections, kw, later};
+use std::sync::Arc;
+
+use crate::cx::Cx;
+use crate::line::Line;
+use crate::model::BandwidthLimit;
+use crate::values::TimeUnit;
+
+const ALL: Sections = Sections::ALL_PROXIES;
+const FLB: Sections = Sections::FLB;
+const DLB: Sections = Sections::DLB;
+
+pub(crate) static KEYWORDS: &[Keyword] = &[
+    kw("filter bwlim-in", FLB, "<name> default-limit <size> default-period <time> [ min-size <size> ]", "limit what clients send", |cx, line| bwlim(cx, line, true)),
+    kw("filter bwlim-out", FLB, "<name> default-limit <size> default-period <time> [ min-size <size> ]", "limit what clients receive", |cx, line| bwlim(cx, line, false)),
+    later("filter cache", FLB, "the cache"),
+    later("filter comp-req", FLB, "compression"),
+    later("filter comp-res", FLB, "compression"),
+    later("filter compression", FLB, "compression"),
+    later("filter fcgi-app", FLB, "FastCGI"),
+    later("filter opentracing", FLB, "tracing"),
+    later("filter spoe", FLB, "SPOE"),
+    later("filter trace", FLB, "tracing"),
+    later("filter-sequence", FLB, "compression"),
+    later("compression", ALL, "compression"),
+    later("be-unpublished", Sections::LB, "unpublished backends"),
+    later("force-be-switch", Sections::FL, "unpublished backends"),
+    later("guid", FLB, "globally unique identifiers"),
+    later("quic-initial", Sections::DFL, "HTTP/3"),
+    later("ssl-f-use", Sections::FL, "TLS"),
+    later("stick match", Sections::LB, "stick tables"),
+    later("stick on", Sections::LB, "stick tables"),
+    later("stick store-request", Sections::LB, "stick tables"),
+    later("stick store-response", Sections::LB, "stick tables"),
+    later("stick-table", FLB, "stick tables"),
+    later("use-fcgi-app", Sections::LB, "FastCGI"),
+    later("declare healthcheck", DLB, "named health checks"),
+];
+
+/// `filter bwlim-in|bwlim-out NAME default-limit SIZE default-period TIME [min-size SIZE]`. The forms that count per key
+/// (`limit ... key ... table`) share a stick table.
+fn bwlim(cx: &mut Cx<'_>, line: &Arc<Line>, inbound: bool) {
+    let mut at = line.keyword_len;
+    let Some(name) = cx.need(line, at, "a name").map(str::to_owned) else {
+        return;
+    };
+    at += 1;
+    let (mut limit, mut period, mut min_size) = (None, None, 0);
+    while line.has(at) {
+        let read = match line.word(at) {
+            "default-limit" => cx.size(line, at + 1).map(|n| limit = Some(n)),
+            "default-period" => cx.time_ms(line, at + 1, TimeUnit::Ms).map(|n| period = Some(n)),
+            "min-size" => cx.size(line, at + 1).map(|n| min_size = n),
+            "limit" | "key" | "table" => return cx.not_yet(line, at, &line.keyword(), "stick tables"),
+            other => {
+                let message = format!("'{}' : unknown word '{other}'", line.keyword());
+                let hint = "it takes 'default-limit', 'default-period' and 'min-size'".into();
+                return cx.error(line, at, 0..0, message, Some(hint));
+            }
+        };
+        if read.is_none() {
+            return;
+        }
+        at += 2;
+    }
+    let (Some(limit_bytes), Some(period_ms)) = (limit, period) else {
+        let message = format!("'{}' expects 'default-limit <size>' and 'default-period <time>'", line.keyword());
+        return cx.error_at(line, at, message);
+    };
+    if period_ms == 0 || limit_bytes == 0 {
+        return cx.error_at(line, line.keyword_len, format!("'{}' : limit and period must not be 0", line.keyword()));
+    }
+    if cx.proxy().bwlims.iter().any(|f| f.name == name) {
+        let message = format!("'{}' : another filter is called '{name}'", line.keyword());
+        return cx.error_at(line, line.keyword_len, message);
+    }
+    let filter = BandwidthLimit {
+        name,
+        inbound,
+        limit_bytes,
+        period_ms,
+        min_size,
+    };
+    cx.proxy().bwlims.push(Arc::new(filter));
+}
