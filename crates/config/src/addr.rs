@@ -449,9 +449,30 @@ impl Cx<'_> {
 
     /// An address that is connected or sent to.
     pub fn peer_addr(&mut self, line: &Line, word: usize, rules: AddrRules) -> Option<PeerAddr> {
+        let lookup = self.opts.lookup;
+        self.peer_addr_with(line, word, rules, lookup)
+    }
+
+    /// The same without looking names up (`init-addr none`).
+    pub fn peer_addr_unresolved(
+        &mut self,
+        line: &Line,
+        word: usize,
+        rules: AddrRules,
+    ) -> Option<PeerAddr> {
+        self.peer_addr_with(line, word, rules, &|_| None)
+    }
+
+    fn peer_addr_with(
+        &mut self,
+        line: &Line,
+        word: usize,
+        rules: AddrRules,
+        lookup: &dyn Fn(&str) -> Option<IpAddr>,
+    ) -> Option<PeerAddr> {
         let text = self.need(line, word, "an address")?;
         let text = expand(&self.environ, text);
-        match parse_peer(&text, rules, self.opts.lookup) {
+        match parse_peer(&text, rules, lookup) {
             Ok(addr) => Some(addr),
             Err(fault) => {
                 self.addr_fault(line, word, &text, fault);

@@ -13,6 +13,7 @@ pub mod environ;
 pub mod files;
 pub mod lex;
 pub mod line;
+mod log_target;
 pub mod model;
 pub mod proxy;
 pub mod raw;

@@ -70,6 +70,8 @@ pub struct SendProxy {
     pub unique_id: bool,
     pub authority: bool,
     pub crc32c: bool,
+    /// `false` while only `proxy-v2-options` or TLVs were written: those alone send nothing.
+    pub wanted: bool,
     /// `set-proxy-v2-tlv-fmt(ID) FORMAT`
     pub tlvs: Vec<(u8, sluice_expr::LogFormat)>,
 }

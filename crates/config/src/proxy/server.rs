@@ -98,12 +98,14 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
         Some(2)
     }),
     word("send-proxy", "", "begin connections with a PROXY v1 header", |_, _, _, s| {
-        send_proxy(s).v2 = false;
+        let header = send_proxy(s);
+        (header.v2, header.wanted) = (false, true);
         Some(1)
     }),
     word("no-send-proxy", "", "undo `send-proxy`", |_, _, _, s| set(&mut s.server.send_proxy, None)),
     word("send-proxy-v2", "", "begin connections with a PROXY v2 header", |_, _, _, s| {
-        send_proxy(s).v2 = true;
+        let header = send_proxy(s);
+        (header.v2, header.wanted) = (true, true);
         Some(1)
     }),
     word("no-send-proxy-v2", "", "undo `send-proxy-v2`", |_, _, _, s| set(&mut s.server.send_proxy, None)),
@@ -512,6 +514,7 @@ pub(super) fn protocol(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<Stri
 
 fn proxy_v2_options(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut RawServer) -> Option<usize> {
     let text = cx.need(line, at + 1, "a list of options after 'proxy-v2-options'")?;
+    // The options alone send nothing; `send-proxy-v2` does, before or after them.
     let mut header = server.server.send_proxy.clone().unwrap_or_default();
     for option in text.split(',') {
         match option {
@@ -530,8 +533,6 @@ fn proxy_v2_options(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut R
             }
         }
     }
-    // As in HAProxy: the options alone send nothing, `send-proxy-v2` does, before or after them.
-    header.options_given = true;
     server.server.send_proxy = Some(header);
     Some(2)
 }

@@ -11,7 +11,7 @@ use crate::proxy::rules::{RuleWords, ready};
 use crate::proxy::{choice, format, regex};
 use crate::raw::RawAction;
 
-super::actions! {
+actions! {
     "add-header" in [req res after] "<name> <fmt>" "add a header line"
         => |cx, line, words| {
             let (name, value) = name_format(cx, line, words)?;

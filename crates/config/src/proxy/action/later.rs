@@ -1,6 +1,6 @@
 //! Actions that other parts of Sluice bring: stick tables, caches, resolvers, Lua, SPOE.
 
-super::later_actions! {
+later_actions! {
     "track-sc*" in [conn sess content req res] "stick tables";
     "track-sc0" in [conn sess content req res] "stick tables";
     "track-sc1" in [conn sess content req res] "stick tables";

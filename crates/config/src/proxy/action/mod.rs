@@ -2,13 +2,6 @@
 //!
 //! [`actions!`] turns one row an action into one registry item for each rule set that takes it.
 
-pub(super) mod header;
-pub(super) mod later;
-pub(super) mod store;
-pub(super) mod stream;
-pub(super) mod uri;
-pub(super) mod verdict;
-
 /// The keyword and the sections of a rule set.
 macro_rules! rule_set {
     (conn, name) => {
@@ -85,4 +78,10 @@ macro_rules! later_actions {
     };
 }
 
-pub(crate) use {actions, later_actions, rule_set};
+// After the macros: they are in scope in what follows them.
+pub(super) mod header;
+pub(super) mod later;
+pub(super) mod store;
+pub(super) mod stream;
+pub(super) mod uri;
+pub(super) mod verdict;

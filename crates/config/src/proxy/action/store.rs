@@ -10,7 +10,7 @@ use crate::model::Action;
 use crate::proxy::rules::{RuleWords, ready};
 use crate::proxy::{format, text_format};
 
-super::actions! {
+actions! {
     "set-map*" in [req res after] "(<map>) <key fmt> <value fmt>" "set an entry of a map"
         => |cx, line, words| {
             let list = list(cx, line, words)?;

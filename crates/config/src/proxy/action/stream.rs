@@ -16,7 +16,7 @@ use crate::proxy::{choice, expr, format};
 use crate::raw::{LateAction, RawAction, RawProxy};
 use crate::values::{TimeUnit, parse_time_ms};
 
-super::actions! {
+actions! {
     "set-var*" in [conn sess content tcpres req res after] "(<var>[,<cond>...]) <expr>" "set a variable to a sample"
         => set_var;
     "set-var-fmt*" in [conn sess content tcpres req res after] "(<var>[,<cond>...]) <fmt>" "set a variable to a text"
@@ -82,7 +82,7 @@ fn sample(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<Ex
 }
 
 /// What stands in the parentheses of a word; `what` says what is missing when there are none.
-pub(super) fn inside(cx: &mut Cx<'_>, line: &Line, word: usize, what: &str) -> Option<String> {
+pub(crate) fn inside(cx: &mut Cx<'_>, line: &Line, word: usize, what: &str) -> Option<String> {
     let inner = crate::proxy::basic::paren_argument(cx, line, word).ok()?;
     match inner {
         Some(inner) if !inner.is_empty() => Some(inner),

@@ -12,7 +12,7 @@ use crate::proxy::rules::{RuleWords, ready};
 use crate::proxy::{choice, format, regex};
 use crate::raw::RawAction;
 
-super::actions! {
+actions! {
     "set-method" in [req] "<fmt>" "change the method"
         => |cx, line, words| ready(Action::SetMethod(one_format(cx, line, words)?));
     "set-path" in [req] "<fmt>" "change the path, not the query string"

@@ -10,7 +10,7 @@ use crate::proxy::reply::{deny, return_, tarpit};
 use crate::proxy::rules::{RuleSet, RuleWords, ready};
 use crate::raw::RawAction;
 
-super::actions! {
+actions! {
     "accept" in [conn sess content tcpres] "" "let it pass; no further rule of this set is looked at"
         => |_, _, _| ready(Action::Accept);
     "allow" in [req res after stats] "" "let it pass; no further rule of this set is looked at"
