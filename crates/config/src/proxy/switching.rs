@@ -32,17 +32,11 @@ fn acl(cx: &mut Cx<'_>, line: &Arc<Line>) {
     if cx.name(line, word, "a name").is_none() {
         return;
     }
-    // What uses the ACL decides what it may look at.
-    let declared = cx.with_ctx(line, word, Place::all(), |ctx, acls| {
-        let mut acls = acls.clone();
-        acls.declare(&line.texts(word), ctx)?;
-        let warnings = acls.take_warnings();
-        Ok((acls, warnings))
-    });
-    let Some((acls, warnings)) = declared else {
-        return;
-    };
-    for warning in warnings {
+    // What uses the ACL decides what it may look at. The table lends itself to the fetch `acl()`, so it is taken out of
+    // the proxy while it grows.
+    let mut acls = std::mem::take(&mut cx.proxy().acls);
+    cx.with_ctx(line, word, Place::all(), |ctx, _| acls.declare(&line.texts(word), ctx));
+    for warning in acls.take_warnings() {
         cx.expr_warning(line, word, warning);
     }
     cx.proxy().acls = acls;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_expr::Expr;
 use sluice_expr::env::Side;
-use sluice_expr::vars::{VarConds, VarRef};
+use sluice_expr::vars::{SetIf, VarRef};
 
 use crate::cx::Cx;
 use crate::line::Line;
@@ -94,7 +94,7 @@ pub(crate) fn inside(cx: &mut Cx<'_>, line: &Line, word: usize, what: &str) -> O
 }
 
 /// `name(txn.x)` or `name(txn.x,ifset,...)`.
-fn variable(cx: &mut Cx<'_>, line: &Line) -> Option<(VarRef, VarConds)> {
+fn variable(cx: &mut Cx<'_>, line: &Line) -> Option<(VarRef, Vec<SetIf>)> {
     let word = line.keyword_len - 1;
     let inner = inside(cx, line, word, "a variable, as in `set-var(txn.name)`")?;
     parse_variable(cx, line, word, &inner)
@@ -106,35 +106,52 @@ pub(crate) fn parse_variable(
     line: &Line,
     word: usize,
     inner: &str,
-) -> Option<(VarRef, VarConds)> {
+) -> Option<(VarRef, Vec<SetIf>)> {
     let (name, conds) = match inner.split_once(',') {
         Some((name, conds)) => (name, Some(conds)),
         None => (inner, None),
     };
     let from = line.word(word).find('(').map_or(0, |at| at + 1);
-    let shift = |e: &sluice_expr::ExprError, by: usize, len: usize| match e.span.is_empty() {
-        true => by..by + len,
-        false => e.span.start + by..e.span.end + by,
-    };
     let var = match VarRef::parse(name) {
         Ok(var) => var,
         Err(e) => {
-            let span = shift(&e, from, name.len());
+            let span = match e.span.is_empty() {
+                true => from..from + name.len(),
+                false => e.span.start + from..e.span.end + from,
+            };
             cx.expr_error(line, word, e.at(span));
             return None;
         }
     };
-    let conds = match VarConds::parse(conds.unwrap_or("")) {
-        Ok(conds) => conds,
-        Err(e) => {
-            let by = from + name.len() + 1;
-            let span = shift(&e, by, conds.map_or(0, str::len));
-            cx.expr_error(line, word, e.at(span));
+    let mut known = Vec::new();
+    let mut at = from + name.len() + 1;
+    for cond in conds.iter().flat_map(|conds| conds.split(',')) {
+        let Some(set_if) = SetIf::parse(cond) else {
+            let hint = match crate::diag::suggest(cond, VAR_CONDS) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => format!("it is {}", crate::proxy::list(&VAR_CONDS)),
+            };
+            let message = format!("'{}' : unknown condition '{cond}'", line.keyword());
+            cx.error(line, word, at..at + cond.len(), message, Some(hint));
             return None;
-        }
-    };
-    Some((var, conds))
+        };
+        known.push(set_if);
+        at += cond.len() + 1;
+    }
+    Some((var, known))
 }
+
+/// The conditions of `set-var(name,cond...)`, for messages.
+const VAR_CONDS: [&str; 8] = [
+    "ifexists",
+    "ifnotexists",
+    "ifempty",
+    "ifnotempty",
+    "ifset",
+    "ifnotset",
+    "ifgt",
+    "iflt",
+];
 
 fn set_var(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
     let (var, conds) = variable(cx, line)?;
