@@ -269,6 +269,16 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// The files and the environment as they are after the last line.
+    pub(crate) fn loader(&self) -> crate::resolve::ResolveLoader<'a> {
+        crate::resolve::ResolveLoader {
+            files: self.opts.loader,
+            base: self.base_path.clone(),
+            config: self.environ.file.clone(),
+            environ: self.environ.clone(),
+        }
+    }
+
     /// Parses a sample expression that is one word.
     pub fn expr(&mut self, line: &Arc<Line>, word: usize, place: Place) -> Option<Expr> {
         let expr = self.with_ctx(line, word, place, |ctx, _| {
@@ -373,7 +383,10 @@ impl<'a> Cx<'a> {
                 .flat_map(|table| table.iter())
                 .find(|w| crate::registry::word_matches(w.name, text))
             else {
-                let near = crate::diag::suggest(text, tables.iter().flat_map(|t| t.iter()).map(|w| w.name));
+                let near = crate::diag::suggest(
+                    text,
+                    tables.iter().flat_map(|t| t.iter()).map(|w| w.name),
+                );
                 let maybe = near.map_or(String::new(), |n| format!("; did you mean '{n}' maybe ?"));
                 self.error(
                     line,

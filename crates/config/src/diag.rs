@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::model::Origin;
 
 /// How grave it is. Only an alert stops the start (and a warning under `zero-warning`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Shown with `-dD` only.
     Diag,

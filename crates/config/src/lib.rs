@@ -42,10 +42,7 @@ pub fn load(files: &[SourceFile], opts: &LoadOptions<'_>) -> Loaded {
     for file in files {
         read::read_file(&mut cx, file);
     }
-    Loaded {
-        model: None,
-        diagnostics: cx.diagnostics,
-    }
+    resolve::resolve(cx)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::resolve::Resolver;
 #[derive(Default)]
 pub struct Raw {
     pub global: Global,
+    /// The lines of `global.logs`, in step with it.
+    pub global_log_lines: Vec<Arc<Line>>,
     /// `stats socket` and other lines of `global` that name a proxy or a user list are resolved from here.
     pub proxies: Vec<RawProxy>,
     pub userlists: Vec<(Userlist, Arc<Line>)>,
@@ -390,6 +392,16 @@ impl RawProxy {
             bwlims: Vec::new(),
             dispatch: None,
         }
+    }
+
+    /// What HAProxy calls it: "frontend", "backend", "proxy" (for `listen`), "defaults".
+    pub fn kind(&self) -> &'static str {
+        crate::section::header::caps_name(self.caps)
+    }
+
+    /// "frontend 'web'".
+    pub fn whereabouts(&self) -> String {
+        format!("{} '{}'", self.kind(), self.name)
     }
 
     pub fn is_defaults(&self) -> bool {

@@ -17,6 +17,18 @@ pub enum Mode {
     Spop,
 }
 
+impl Mode {
+    /// As written after `mode`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Tcp => "tcp",
+            Mode::Http => "http",
+            Mode::Log => "log",
+            Mode::Spop => "spop",
+        }
+    }
+}
+
 bitflags! {
     /// What a section can do.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

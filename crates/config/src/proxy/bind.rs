@@ -258,6 +258,15 @@ pub(crate) fn read_bind(cx: &mut Cx<'_>, line: &Arc<Line>, from: usize) {
     proxy.bind_lines.push(line.clone());
 }
 
+/// Reads a `stats socket` line, which takes the words of a `bind` line, from its address on. The words that only such a
+/// socket knows are not in `line` any more.
+pub(crate) fn stats_words(cx: &mut Cx<'_>, line: &Arc<Line>, from: usize) -> Option<Bind> {
+    let mut bind = fresh(line);
+    bind.addrs = cx.listen_addrs(line, from)?;
+    cx.line_words(line, from + 1, &[WORDS], &mut bind)
+        .then_some(bind)
+}
+
 /// Highest worker number that can be named.
 const WORKER_MAX: u32 = 4096;
 

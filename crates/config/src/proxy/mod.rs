@@ -24,6 +24,10 @@ mod stats;
 mod switching;
 mod timeouts;
 
+pub(crate) use bind::stats_words;
+pub(crate) use check::{build as build_check, unused_rules as unused_check_rules};
+pub(crate) use reply::{error_code, error_file};
+
 use std::sync::Arc;
 
 use sluice_expr::pattern::Regex;

@@ -49,7 +49,7 @@ pub(crate) const ERROR_CODES: [u16; 20] = [
 const BODY_MAX: usize = 16 << 20;
 
 /// A status code out of [`ERROR_CODES`].
-fn error_code(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<u16> {
+pub(crate) fn error_code(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<u16> {
     let text = cx.need(line, word, "a status code")?;
     let code = text.parse().ok().filter(|c| ERROR_CODES.contains(c));
     if code.is_none() {

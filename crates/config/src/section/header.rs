@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Section, ring, userlist};
+use super::{Section, http_errors, ring, userlist};
 use crate::cx::{Current, Cx, caps_of, section_name};
 use crate::line::{Line, Word};
 use crate::model::Caps;
@@ -45,6 +45,7 @@ pub(super) static SECTIONS: &[Section] = &[
     section("listen", Sections::LISTEN, "<name> [from <defaults>]", "a frontend and a backend in one", open_proxy),
     section("backend", Sections::BACKEND, "<name> [from <defaults>]", "a set of servers", open_proxy),
     section("userlist", Sections::USERLIST, "<name>", "users and passwords", userlist::open),
+    section("http-errors", Sections::HTTP_ERRORS, "<name>", "error pages that proxies refer to", http_errors::open),
     section("ring", Sections::RING, "<name>", "a memory buffer for logs", ring::open),
     later("peers", Sections::PEERS, "peers"),
     later("resolvers", Sections::RESOLVERS, "DNS resolvers"),

@@ -2,6 +2,7 @@
 
 mod global;
 pub(crate) mod header;
+mod http_errors;
 mod ring;
 mod userlist;
 
@@ -13,9 +14,12 @@ use crate::registry::{Keyword, Sections};
 
 /// The tables of all sections but the proxies', in the order the documentation shows.
 pub(crate) fn tables() -> impl Iterator<Item = &'static [Keyword]> {
-    let small: [&'static [Keyword]; 2] = [userlist::KEYWORDS, ring::KEYWORDS];
+    let small: [&'static [Keyword]; 3] =
+        [userlist::KEYWORDS, http_errors::KEYWORDS, ring::KEYWORDS];
     global::TABLES.iter().copied().chain(small)
 }
+
+pub(crate) use global::expand_cpu_map;
 
 /// One kind of section.
 pub struct Section {

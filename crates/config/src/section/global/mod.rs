@@ -4,8 +4,12 @@ mod cpu;
 mod environment;
 mod later;
 mod limits;
+mod logging;
 mod process;
+mod stats;
 mod tune;
+
+pub(crate) use cpu::expand as expand_cpu_map;
 
 use std::sync::Arc;
 
@@ -19,6 +23,8 @@ pub(crate) static TABLES: &[&[Keyword]] = &[
     environment::KEYWORDS,
     limits::KEYWORDS,
     cpu::KEYWORDS,
+    logging::KEYWORDS,
+    stats::KEYWORDS,
     tune::KEYWORDS,
     later::KEYWORDS,
 ];

@@ -1,0 +1,149 @@
+//! What HAProxy finds strange about a proxy as a whole, in its words.
+
+use super::Resolver;
+use super::proxy::Rules;
+use crate::model::{Action, Balance, Caps, Mode};
+use crate::raw::{RawAction, RawProxy, Settings};
+
+/// Whether a TCP proxy can turn into an HTTP one: its HTTP rules then have a use.
+pub(super) fn may_become_http(raw: &RawProxy) -> bool {
+    raw.tcp_request_content
+        .iter()
+        .any(|r| matches!(r.action, RawAction::Ready(Action::SwitchModeHttp)))
+}
+
+/// First findings: a frontend nobody can reach.
+pub(super) fn before(resolver: &mut Resolver<'_>, raw: &RawProxy, _s: &Settings) {
+    if raw.is_frontend() && raw.binds.is_empty() {
+        resolver.warn_plain(
+            raw,
+            format!(
+                "{} '{}' has no 'bind' directive. Please declare it as a backend if this was intended.",
+                raw.kind(),
+                raw.name
+            ),
+        );
+    }
+}
+
+/// Takes away what needs HTTP from a proxy that does not speak it, with a warning each.
+pub(super) fn without_http(
+    resolver: &mut Resolver<'_>,
+    raw: &RawProxy,
+    s: &mut Settings,
+    rules: &mut Rules,
+) {
+    if raw.mode() == Mode::Http {
+        return;
+    }
+    let kind = raw.kind();
+    let name = raw.name.clone();
+    let ignored =
+        |what: &str| format!("{what} ignored for {kind} '{name}' as it requires HTTP mode.");
+    let rules_ignored = |what: &str| {
+        format!("'{what}' rules ignored for {kind} '{name}' as they require HTTP mode.")
+    };
+    let mut warn = |message: String| resolver.warn_plain(raw, message);
+    if s.monitor_uri.take().is_some() {
+        warn(format!(
+            "monitor-uri will be ignored for {kind} '{name}' (needs 'mode http')."
+        ));
+    }
+    if raw.is_backend() && s.cookie.take().is_some() {
+        warn(format!(
+            "cookie will be ignored for {kind} '{name}' (needs 'mode http')."
+        ));
+    }
+    let layer7 = |b: &Balance| {
+        matches!(
+            b,
+            Balance::Uri { .. } | Balance::UrlParam { .. } | Balance::Header { .. }
+        )
+    };
+    if raw.is_backend() && s.balance.as_ref().is_some_and(layer7) {
+        warn(format!(
+            "Layer 7 hash not possible for {kind} '{name}' (needs 'mode http'). Falling back to round robin."
+        ));
+        s.balance = Some(Balance::RoundRobin);
+    }
+    let upgraded = may_become_http(raw);
+    if upgraded {
+        return;
+    }
+    if s.stats.take().is_some() {
+        warn(ignored("'stats' statement"));
+    }
+    let redirects = !raw.redirects.is_empty();
+    let requests = rules.http_request.len() > raw.redirects.len();
+    if requests {
+        warn(rules_ignored("http-request"));
+    }
+    if !rules.http_response.is_empty() {
+        warn(rules_ignored("http-response"));
+    }
+    if !rules.http_after_response.is_empty() {
+        warn(rules_ignored("http-after-response"));
+    }
+    if redirects {
+        warn(rules_ignored("redirect"));
+    }
+    rules.http_request.clear();
+    rules.http_response.clear();
+    rules.http_after_response.clear();
+    rules.stats.clear();
+    if s.forwardfor.take().is_some() {
+        warn(ignored("'option forwardfor'"));
+    }
+    if s.originalto.take().is_some() {
+        warn(ignored("'option originalto'"));
+    }
+    if s.forwarded.take().is_some() {
+        warn(ignored("'option forwarded'"));
+    }
+    for server in raw
+        .servers
+        .iter()
+        .filter(|srv| srv.server.cookie.is_some() && raw.is_backend())
+    {
+        warn(format!(
+            "{kind} '{name}' : ignoring cookie for server '{}' as HTTP mode is disabled.",
+            server.server.name
+        ));
+    }
+}
+
+/// Last findings: checks that nobody runs, timeouts that are missing.
+pub(super) fn after(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
+    if raw.is_backend()
+        && let Some((line, option)) = crate::proxy::unused_check_rules(&s.check)
+    {
+        let word = match option {
+            "option httpchk" => "http-check",
+            _ => "tcp-check",
+        };
+        let message = format!(
+            "{} '{}' uses {word} rules without '{option}', so the rules are ignored.",
+            raw.kind(),
+            raw.name
+        );
+        resolver.warn(line, 0, message, None);
+    }
+    let some = |t: Option<u64>| t.is_some_and(|ms| ms > 0);
+    let client = raw.caps.contains(Caps::FRONTEND) && !some(s.timeouts.client_ms);
+    let server = raw.caps.contains(Caps::BACKEND)
+        && !raw.servers.is_empty()
+        && !(some(s.timeouts.connect_ms) && some(s.timeouts.server_ms));
+    if client || server {
+        resolver.warn_plain(
+            raw,
+            format!(
+                "missing timeouts for {} '{}'.\n\
+                 \x20  | While not properly invalid, you will certainly encounter various problems\n\
+                 \x20  | with such a configuration. To fix this, please ensure that all following\n\
+                 \x20  | timeouts are set to a non-zero value: 'client', 'connect', 'server'.",
+                raw.kind(),
+                raw.name
+            ),
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! What a proxy logs: targets and formats (manual chapter 8.2).
+
+use sluice_expr::place::Place;
+use sluice_expr::{LogFormat, Purpose};
+use std::sync::Arc;
+
+use super::Resolver;
+use crate::line::Line;
+use crate::model::{LogTarget, Logging, Mode, PeerAddr};
+use crate::raw::{RawLog, RawLogFormat, RawProxy, Settings};
+
+/// `option httplog clf`
+const HTTP_CLF: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";
+/// `option tcplog clf`
+const TCP_CLF: &str = "%{+Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s %Th %Tw %Tc %Tt %U %ts-- %ac %fc %bc %sc %rc %sq %bq \"\" \"\" ";
+/// `option httpslog`: the HTTP line, then what is known of TLS.
+const HTTPS_TAIL: &str = " %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc";
+
+pub(super) fn is_clf(s: &Settings) -> bool {
+    matches!(
+        s.log_format,
+        Some(RawLogFormat::Http { clf: true, .. } | RawLogFormat::Tcp { clf: true, .. })
+    )
+}
+
+pub(super) fn build(
+    resolver: &mut Resolver<'_>,
+    index: usize,
+    s: &Settings,
+    live: bool,
+) -> Option<Logging> {
+    let raw = &resolver.raw.proxies[index];
+    let targets = targets(resolver, s);
+    let used = live && raw.is_frontend();
+    if used && targets.is_empty() && s.log_format.is_some() {
+        resolver.warn_plain(
+            raw,
+            format!(
+                "log format ignored for {} '{}' since it has no log address.",
+                raw.kind(),
+                raw.name
+            ),
+        );
+    }
+    let format = match used {
+        true => traffic_format(resolver, index, s),
+        false => None,
+    };
+    let compile = |resolver: &mut Resolver<'_>, written: &Option<crate::line::Written>, purpose| {
+        let written = written.as_ref().filter(|_| used)?;
+        resolver.format(written, index, Place::LOG, purpose)
+    };
+    Some(Logging {
+        error_format: compile(resolver, &s.error_log_format, Purpose::Log),
+        sd_format: compile(resolver, &s.log_format_sd, Purpose::LogSd),
+        // A format that is never written stands in where an error was reported, or where no line is made.
+        format: format.or_else(|| resolver.built_in("", &raw.line))?,
+        targets,
+        tag: s.log_tag.clone(),
+        steps: s.log_steps.clone(),
+        at_start: s.log_format.is_none(),
+    })
+}
+
+/// The line of a stream. `None` after an error was reported.
+fn traffic_format(resolver: &mut Resolver<'_>, index: usize, s: &Settings) -> Option<LogFormat> {
+    let raw = &resolver.raw.proxies[index];
+    let http = raw.mode() == Mode::Http || super::consistency::may_become_http(raw);
+    match &s.log_format {
+        Some(RawLogFormat::Custom(written)) => {
+            resolver.format(written, index, Place::LOG, Purpose::Log)
+        }
+        Some(RawLogFormat::Http { line, .. } | RawLogFormat::Https { line }) if !http => {
+            fallback(resolver, raw, line);
+            resolver.built_in(sluice_expr::logformat::TCPLOG, line)
+        }
+        Some(RawLogFormat::Http { clf: false, line }) => {
+            resolver.built_in(sluice_expr::logformat::HTTPLOG, line)
+        }
+        Some(RawLogFormat::Http { clf: true, line }) => resolver.built_in(HTTP_CLF, line),
+        Some(RawLogFormat::Https { line }) => {
+            let text = format!("{}{HTTPS_TAIL}", sluice_expr::logformat::HTTPLOG);
+            resolver.built_in(&text, line)
+        }
+        Some(RawLogFormat::Tcp { clf: false, line }) => {
+            resolver.built_in(sluice_expr::logformat::TCPLOG, line)
+        }
+        Some(RawLogFormat::Tcp { clf: true, line }) => resolver.built_in(TCP_CLF, line),
+        None => {
+            let mode = match raw.mode() {
+                Mode::Http => "HTTP",
+                _ => "TCP",
+            };
+            let text = format!("Connect from %ci:%cp to %fi:%fp (%f/{mode})");
+            resolver.built_in(&text, &raw.line)
+        }
+    }
+}
+
+fn fallback(resolver: &mut Resolver<'_>, raw: &RawProxy, line: &Arc<Line>) {
+    let message = format!(
+        "'{}' not usable with {} '{}' (needs 'mode http'). Falling back to 'option tcplog'.",
+        line.keyword(),
+        raw.kind(),
+        raw.name
+    );
+    resolver.warn(line, 0, message, None);
+}
+
+fn targets(resolver: &mut Resolver<'_>, s: &Settings) -> Vec<LogTarget> {
+    let mut targets = Vec::new();
+    for log in &s.logs {
+        match log {
+            RawLog::Global(_) => {
+                targets.extend(resolver.raw.global.logs.iter().map(|t| LogTarget {
+                    from_global: true,
+                    ..t.clone()
+                }));
+            }
+            RawLog::Target(target, line) => {
+                check_target(resolver, target, line);
+                targets.push(target.clone());
+            }
+        }
+    }
+    targets
+}
+
+/// A ring that is logged to must exist.
+pub(super) fn check_target(resolver: &mut Resolver<'_>, target: &LogTarget, line: &Arc<Line>) {
+    let PeerAddr::Ring(name) = &target.addr else {
+        return;
+    };
+    let rings = &resolver.raw.rings;
+    if rings.iter().any(|(ring, _)| ring.name == *name) {
+        return;
+    }
+    let near = crate::diag::suggest(name, rings.iter().map(|(r, _)| r.name.as_str()))
+        .map(|n| format!("did you mean '{n}'?"));
+    let message = format!("log : unable to find ring '{name}'");
+    resolver.error(line, line.keyword_len, message, near);
+}

@@ -1,0 +1,338 @@
+//! The resolve pass: once every line is read, names become ids, settings become the [`Model`], and what can only be
+//! judged as a whole is judged (with HAProxy's words).
+
+mod consistency;
+mod defaults;
+mod logging;
+mod names;
+mod proxy;
+mod servers;
+mod userlists;
+
+use std::sync::Arc;
+
+use sluice_expr::LogFormat;
+use sluice_expr::place::Place;
+use sluice_expr::{AclTable, ExprError, Loader, ParseCtx, Purpose};
+
+use crate::Loaded;
+use crate::cx::{Cx, DefaultsUse, LoadOptions, Pending, PendingAt, about};
+use crate::diag::{Diagnostic, Severity};
+use crate::files::BasePath;
+use crate::line::{Line, Written};
+use crate::model::*;
+use crate::raw::{Raw, RawProxy};
+
+/// Every section as read, and where to report.
+pub struct Resolver<'a> {
+    pub raw: &'a Raw,
+    pub(crate) defaults: &'a [RawProxy],
+    pub(crate) defaults_used: &'a [DefaultsUse],
+    pub(crate) opts: &'a LoadOptions<'a>,
+    pub(crate) loader: &'a dyn Loader,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Ends the reading of a configuration.
+pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
+    let raw = std::mem::take(&mut cx.raw);
+    let pending = std::mem::take(&mut cx.pending);
+    let loader = cx.loader();
+    let mut resolver = Resolver {
+        raw: &raw,
+        defaults: &cx.defaults,
+        defaults_used: &cx.defaults_used,
+        opts: cx.opts,
+        loader: &loader,
+        diagnostics: Vec::new(),
+    };
+    defaults::check(&mut resolver);
+    bind_names(&mut resolver, &pending);
+    let userlists = userlists::build(&mut resolver);
+    let mut proxies = Vec::new();
+    let ids = proxy_ids(&mut resolver);
+    for (index, puid) in ids.into_iter().enumerate() {
+        proxies.extend(proxy::build(&mut resolver, index, puid));
+    }
+    let global = global(&mut resolver);
+    let found = std::mem::take(&mut resolver.diagnostics);
+    cx.diagnostics.extend(found);
+
+    let captures = |of: fn(&Proxy) -> usize| proxies.iter().map(of).max().unwrap_or(0);
+    let model = Model {
+        global: Global {
+            env: cx
+                .environ
+                .vars()
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                .collect(),
+            ..global
+        },
+        userlists,
+        rings: raw.rings.iter().map(|(ring, _)| ring.clone()).collect(),
+        patterns: cx.opts.store.clone(),
+        req_captures_max: captures(|p| p.captures_req.len()),
+        res_captures_max: captures(|p| p.captures_res.len()),
+        proxies: proxies.into_iter().map(Arc::new).collect(),
+    };
+    let mut diagnostics = std::mem::take(&mut cx.diagnostics);
+    without_repeats(&mut diagnostics);
+    let bad = diagnostics.iter().any(|d| d.severity == Severity::Alert);
+    Loaded {
+        model: (!bad).then_some(model),
+        diagnostics,
+    }
+}
+
+/// The global section, with what only the whole of it says.
+fn global(resolver: &mut Resolver<'_>) -> Global {
+    let mut global = resolver.raw.global.clone();
+    // Without a number the process takes one worker a CPU; the map is then made for more than any machine has today.
+    let workers = global.nbthread.or(global.nbproc).unwrap_or(256);
+    global.cpu_map = crate::section::expand_cpu_map(&resolver.raw.cpu_maps, global.nbproc, workers);
+    // HAProxy: a reserve larger than half of the buffer is brought down to it.
+    global.tune.maxrewrite = global.tune.maxrewrite.min(global.tune.bufsize / 2);
+    for (target, line) in resolver
+        .raw
+        .global
+        .logs
+        .iter()
+        .zip(&resolver.raw.global_log_lines)
+    {
+        logging::check_target(resolver, target, line);
+    }
+    global
+}
+
+/// Keeps the first of equal findings: a `defaults` line is compiled once for each proxy that uses it.
+fn without_repeats(diagnostics: &mut Vec<Diagnostic>) {
+    let mut seen = std::collections::HashSet::new();
+    diagnostics.retain(|d| {
+        let Some(at) = &d.origin else { return true };
+        seen.insert((at.file.clone(), at.line, d.message.clone(), d.severity))
+    });
+}
+
+/// Numbers as HAProxy gives them: those written by `id`, and for the others the next that is free.
+fn proxy_ids(resolver: &mut Resolver<'_>) -> Vec<u32> {
+    let raw = resolver.raw;
+    for (i, proxy) in raw.proxies.iter().enumerate() {
+        let other = raw.proxies[..i]
+            .iter()
+            .find(|p| p.id.is_some() && p.id == proxy.id);
+        if let Some(other) = other {
+            let at = other.line.origin();
+            resolver.error(
+                &proxy.line,
+                1,
+                format!(
+                    "{} {} reuses same custom id as {} {} (declared at {}:{}).",
+                    proxy.kind(),
+                    proxy.name,
+                    other.kind(),
+                    other.name,
+                    at.file,
+                    at.line
+                ),
+                None,
+            );
+        }
+    }
+    free_ids(raw.proxies.iter().map(|p| p.id))
+}
+
+/// Explicit numbers stay; the others get the next number that nobody wrote. The counter moves on with every member.
+fn free_ids(written: impl Iterator<Item = Option<u32>> + Clone) -> Vec<u32> {
+    let taken: std::collections::HashSet<u32> = written.clone().flatten().collect();
+    let mut next = 0;
+    written
+        .map(|id| {
+            next += 1;
+            id.unwrap_or_else(|| {
+                while taken.contains(&next) {
+                    next += 1;
+                }
+                next
+            })
+        })
+        .collect()
+}
+
+/// Binds the names in every expression that was parsed.
+fn bind_names(resolver: &mut Resolver<'_>, pending: &[PendingAt]) {
+    for at in pending {
+        let names = names::ProxyNames {
+            raw: resolver.raw,
+            current: at.proxy,
+        };
+        let faults = match &at.what {
+            Pending::Expr(expr) => expr.resolve(&names),
+            Pending::Cond(cond) => cond.resolve(&names),
+            Pending::Format(format) => format.resolve(&names),
+        };
+        let user = at.proxy.map(|i| resolver.raw.proxies[i].whereabouts());
+        for fault in faults {
+            resolver.expr_error(&at.line, at.word, fault, user.as_deref());
+        }
+    }
+}
+
+impl Resolver<'_> {
+    /// Reports an error about a word of a line.
+    pub fn error(
+        &mut self,
+        line: &Line,
+        word: usize,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        self.diagnostics
+            .push(about(Severity::Alert, line, word, 0..0, message, hint));
+    }
+
+    /// Reports a warning about a word of a line.
+    pub fn warn(
+        &mut self,
+        line: &Line,
+        word: usize,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        self.diagnostics
+            .push(about(Severity::Warning, line, word, 0..0, message, hint));
+    }
+
+    /// Reports a warning about a proxy as a whole: HAProxy's words, and the section's header under them.
+    pub(crate) fn warn_plain(&mut self, raw: &RawProxy, message: String) {
+        let mut finding = about(Severity::Warning, &raw.line, 1, 0..0, message, None);
+        if raw.name.is_empty() {
+            finding.excerpt = None;
+        }
+        self.diagnostics.push(finding);
+    }
+
+    /// Reports a fault of the expression engine.
+    pub(crate) fn expr_error(
+        &mut self,
+        line: &Line,
+        first: usize,
+        fault: ExprError,
+        user: Option<&str>,
+    ) {
+        let message = match user {
+            Some(user) => format!("error detected in {user} : {}", fault.message),
+            None => fault.message,
+        };
+        self.diagnostics.push(about(
+            Severity::Alert,
+            line,
+            first + fault.word,
+            fault.span,
+            message,
+            fault.hint,
+        ));
+    }
+
+    /// Compiles a log-format that waited until its proxy was known.
+    pub(crate) fn format(
+        &mut self,
+        written: &Written,
+        proxy: usize,
+        place: Place,
+        purpose: Purpose,
+    ) -> Option<LogFormat> {
+        let raw = &self.raw.proxies[proxy];
+        let text = written.text();
+        match self.parse_format(text, &written.line, raw.mode(), &raw.acls, place, purpose) {
+            Ok(format) => {
+                let names = names::ProxyNames {
+                    raw: self.raw,
+                    current: Some(proxy),
+                };
+                let user = raw.whereabouts();
+                for fault in format.resolve(&names) {
+                    self.expr_error(&written.line, written.word, fault, Some(&user));
+                }
+                Some(format)
+            }
+            Err(fault) => {
+                let user = raw.whereabouts();
+                self.expr_error(&written.line, written.word, fault, Some(&user));
+                None
+            }
+        }
+    }
+
+    fn parse_format(
+        &self,
+        text: &str,
+        line: &Line,
+        mode: Mode,
+        acls: &AclTable,
+        place: Place,
+        purpose: Purpose,
+    ) -> Result<LogFormat, ExprError> {
+        let ctx = ParseCtx {
+            place,
+            loader: self.loader,
+            store: &self.opts.store,
+            file: &line.file,
+            line: line.number,
+            http: mode == Mode::Http,
+            acls: Some(acls),
+        };
+        LogFormat::parse(text, &ctx, purpose)
+    }
+
+    /// One of Sluice's own formats, which are always right.
+    pub(crate) fn built_in(&mut self, text: &str, line: &Line) -> Option<LogFormat> {
+        match self.parse_format(
+            text,
+            line,
+            Mode::Http,
+            &AclTable::default(),
+            Place::LOG,
+            Purpose::Log,
+        ) {
+            Ok(format) => Some(format),
+            Err(fault) => {
+                let message = format!("the built-in format '{text}' : {}", fault.message);
+                self.error(line, 0, message, None);
+                None
+            }
+        }
+    }
+}
+
+/// The files of the caller, with relative names where `default-path` puts them.
+pub(crate) struct ResolveLoader<'a> {
+    pub files: &'a dyn Loader,
+    pub base: BasePath,
+    pub config: String,
+    pub environ: crate::environ::Environ,
+}
+
+impl Loader for ResolveLoader<'_> {
+    fn load(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.files.load(&self.base.join(&self.config, path))
+    }
+    fn env(&self, name: &str) -> Option<String> {
+        self.environ.var(name).map(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::free_ids;
+
+    /// As haproxy 2.6 numbered them in `show stat`.
+    #[test]
+    fn ids_are_given_out_as_haproxy_does() {
+        let check = |written: &[Option<u32>], expect: &[u32]| {
+            assert_eq!(free_ids(written.iter().copied()), expect);
+        };
+        check(&[None, None, Some(1)], &[2, 3, 1]);
+        check(&[None, Some(1), None], &[2, 1, 4]);
+        check(&[None, None], &[1, 2]);
+    }
+}
