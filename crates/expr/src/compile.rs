@@ -116,13 +116,17 @@ impl Expr {
     pub fn parse_prefix(text: &str, ctx: &ParseCtx<'_>) -> Result<(Expr, usize), ExprError> {
         let name = word_at(text, 0);
         let def = fetch_named(text, name.clone())?;
-        if let Some(reason) = def.places.refusal(ctx.place) {
-            return Err(ExprError::new(format!(
+        if let Some((reason, hint)) = def.places.refusal(ctx.place) {
+            let error = ExprError::new(format!(
                 "`{}` is not valid in {}: {reason}",
                 def.name,
                 describe_all(ctx.place)
             ))
-            .at(name));
+            .at(name);
+            return Err(match hint {
+                Some(hint) => error.hint(hint),
+                None => error,
+            });
         }
         let ArgList {
             mut args,
@@ -230,9 +234,9 @@ impl Expr {
             .filter_map(|(user, arg)| resolve_arg(arg, names).err().map(|e| (user, e)))
             .map(|(user, (message, name))| {
                 let error = ExprError::new(format!("`{user}`: {message}"));
-                match self.text.find(&name) {
-                    Some(at) if !name.is_empty() => error.at(at..at + name.len()),
-                    _ => error,
+                match argument_at(&self.text, &name) {
+                    Some(span) => error.at(span),
+                    None => error,
                 }
             })
             .collect()
@@ -323,7 +327,8 @@ fn fetch_named(text: &str, name: Range<usize>) -> Result<&'static FetchDef, Expr
         return Ok(def);
     }
     if title.is_empty() {
-        return Err(ExprError::new("a sample fetch is missing").at(0..text.len().min(1)));
+        let first = text.chars().next().map_or(0, char::len_utf8);
+        return Err(ExprError::new("a sample fetch is missing").at(0..first));
     }
     let known = fetch::all().iter().map(|d| d.name);
     let error = ExprError::new(format!("unknown sample fetch `{title}`")).at(name);
@@ -360,6 +365,16 @@ fn bad_arg(bad: BadArg, name: &str, spans: &[Range<usize>], whole: &Range<usize>
         .filter(|s| !s.is_empty())
         .unwrap_or(whole);
     ExprError::new(format!("`{name}`: {}", bad.message)).at(span.clone())
+}
+
+/// Where `name` stands as an argument of its own.
+fn argument_at(text: &str, name: &str) -> Option<Range<usize>> {
+    let delimits = |b: Option<&u8>| b.is_some_and(|b| b"(),\"'".contains(b));
+    let bytes = text.as_bytes();
+    let mut found = text.match_indices(name).filter(|_| !name.is_empty());
+    found
+        .find(|(at, _)| delimits(bytes[..*at].last()) && delimits(bytes.get(at + name.len())))
+        .map(|(at, _)| at..at + name.len())
 }
 
 /// Binds one argument; the error is a message and the name as written.

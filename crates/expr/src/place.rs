@@ -107,37 +107,61 @@ impl Place {
     /// Needs a message, whichever of the two passes by.
     pub const MESSAGE: Place = Place::REQUEST.union(Place::RESPONSE);
 
-    /// Why something valid at `self` is not valid at `at`; `None` when it is.
-    pub fn refusal(self, at: Place) -> Option<&'static str> {
+    /// Where something that needs this is valid, in a few words for the documentation.
+    pub fn extent(self) -> &'static str {
+        match self {
+            Place::ANYWHERE => "anywhere",
+            Place::PROCESS => "all rules, logs, checks, runtime commands",
+            Place::CLIENT => "from the connection on, checks",
+            Place::FRONTEND => "from the connection to the log",
+            Place::SESSION => "from the session to the log",
+            Place::REQUEST_KEPT => "from the request to the log",
+            Place::REQUEST => "request rules",
+            Place::BACKEND => "from the backend's rules to the log, checks",
+            Place::SERVER => "from the connection to the server to the log, checks",
+            Place::TRANSFER => "from the choice of the server to the log",
+            Place::RESPONSE_KEPT => "from the response to the log, checks",
+            Place::RESPONSE => "response rules, checks",
+            Place::MESSAGE => "request and response rules, checks",
+            _ => "some rules",
+        }
+    }
+
+    /// Why something valid at `self` is not valid at `at`, and what to do about it; `None` when it is.
+    pub fn refusal(self, at: Place) -> Option<(&'static str, Option<&'static str>)> {
+        const KEEP: Option<&str> = Some(
+            "keep the value in a variable (`http-request set-var`) or a capture while it is there",
+        );
         if at.is_empty() || self.intersects(at) {
             return None;
         }
-        let request = self.intersects(Place::FE_REQ_CONTENT);
-        let response = self.intersects(Place::BE_RES_CONTENT);
-        Some(if at == Place::CFG {
-            "there is no traffic yet while the configuration is read"
-        } else if at == Place::CLI {
-            "a command belongs to no connection"
-        } else if Place::FE_CONNECTION.union(Place::FE_SESSION).contains(at) {
-            if request {
-                "no request is parsed yet"
-            } else if self.contains(Place::FE_SESSION) {
-                "the connection's handshakes are not done yet"
-            } else {
-                "neither backend nor response is known yet"
-            }
-        } else if at == Place::LOG {
-            "the message is gone when the log is written: keep the value in a variable or a capture"
-        } else if at == Place::CHECK {
-            "a check has no client and no request"
-        } else if Place::ANY_REQ.contains(at) {
-            if response {
-                "no response has been received yet"
-            } else {
-                "no backend is chosen yet"
-            }
+        let early = Place::FE_CONNECTION | Place::FE_SESSION;
+        let awaited = if self.contains(Place::FE_SESSION) {
+            "the connection's handshakes are not done yet"
+        } else if self.contains(Place::FE_REQ_CONTENT) {
+            "no request is parsed yet"
+        } else if self.contains(Place::BE_REQ_CONTENT) {
+            "no backend is chosen yet"
+        } else if self.intersects(Place::BE_SERVER_CONNECT | Place::BE_SET_SERVER) {
+            "no server is chosen yet"
         } else {
-            "the request is gone by then: keep the value in a variable or a capture"
+            "no response has been received yet"
+        };
+        Some(if at == Place::CFG {
+            (
+                "there is no traffic yet while the configuration is read",
+                None,
+            )
+        } else if at == Place::CLI {
+            ("a command belongs to no connection", None)
+        } else if at == Place::CHECK {
+            ("a check has no client and no request", None)
+        } else if at == Place::LOG {
+            ("the message is gone when the log is written", KEEP)
+        } else if early.contains(at) || Place::ANY_REQ.contains(at) {
+            (awaited, None)
+        } else {
+            ("the request is gone by then", KEEP)
         })
     }
 

@@ -237,10 +237,10 @@ impl<'a> Value<'a> {
             (v @ Value::Str(_), Str | Bin) => v,
             (Value::Str(s), Sint) => Value::Sint(leading_int(&s)?),
             (Value::Str(s), Bool) => Value::Bool(leading_int(&s)? != 0),
-            (Value::Str(s), Ipv4) => Value::Ipv4(parse_ipv4(&s)?),
+            (Value::Str(s), Ipv4) => Value::Ipv4(leading_ipv4(&s)?.0),
             (Value::Str(s), Ipv6) => Value::Ipv6(parse_ipv6(&s)?),
-            (Value::Str(s), Addr) => match parse_ipv4(&s) {
-                Some(a) => Value::Ipv4(a),
+            (Value::Str(s), Addr) => match leading_ipv4(&s) {
+                Some((a, _)) => Value::Ipv4(a),
                 None => Value::Ipv6(parse_ipv6(&s)?),
             },
             (Value::Str(s) | Value::Bin(s), Meth) => Value::Meth(Method::from_bytes(&s), s),
@@ -286,6 +286,27 @@ pub fn leading_int(text: &[u8]) -> Option<i64> {
         };
     }
     Some(n)
+}
+
+/// The dotted quad a text begins with, and what follows it: anything but another digit or dot (`1.2.3.4:80`). Numbers
+/// may have leading zeros, which do not make them octal.
+pub fn leading_ipv4(text: &[u8]) -> Option<(Ipv4Addr, &[u8])> {
+    let mut octets = [0u8; 4];
+    let mut rest = text;
+    for (i, octet) in octets.iter_mut().enumerate() {
+        if i > 0 {
+            rest = rest.strip_prefix(b".")?;
+        }
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (number, after) = rest.split_at(digits);
+        let mut sum: Option<u8> = (digits > 0).then_some(0);
+        for digit in number {
+            sum = sum?.checked_mul(10)?.checked_add(digit - b'0');
+        }
+        *octet = sum?;
+        rest = after;
+    }
+    (!rest.starts_with(b".")).then_some((Ipv4Addr::from(octets), rest))
 }
 
 /// A dotted quad and nothing else.
@@ -344,5 +365,235 @@ pub fn write_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     for b in bytes {
         out.push(DIGITS[usize::from(b >> 4)]);
         out.push(DIGITS[usize::from(b & 15)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(value: Value<'_>) -> String {
+        let mut out = Vec::new();
+        value.write_text(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    fn string(s: &str) -> Value<'_> {
+        Value::Str(Cow::Borrowed(s.as_bytes()))
+    }
+
+    fn bin(b: &[u8]) -> Value<'_> {
+        Value::Bin(Cow::Borrowed(b))
+    }
+
+    fn ip(s: &str) -> Value<'static> {
+        match s.parse().expect("an address") {
+            std::net::IpAddr::V4(a) => Value::Ipv4(a),
+            std::net::IpAddr::V6(a) => Value::Ipv6(a),
+        }
+    }
+
+    fn meth(s: &str) -> Value<'_> {
+        Value::Meth(
+            Method::from_bytes(s.as_bytes()),
+            Cow::Borrowed(s.as_bytes()),
+        )
+    }
+
+    /// What HAProxy 2.6 stored in stick tables of each type for a tracked expression.
+    #[test]
+    fn casts_are_haproxys() {
+        let check = |from: Value<'static>, to: Type, want: Option<Value<'static>>| {
+            assert_eq!(from.clone().cast(to), want, "{from:?} to {to:?}");
+        };
+        check(ip("::ffff:1.2.3.4"), Type::Ipv4, Some(ip("1.2.3.4")));
+        for other in [
+            "::1.2.3.4",
+            "::1",
+            "2002:102:304::",
+            "64:ff9b::1.2.3.4",
+            "::",
+        ] {
+            check(ip(other), Type::Ipv4, None);
+        }
+        check(Value::Sint(16_909_060), Type::Ipv4, Some(ip("1.2.3.4")));
+        check(Value::Sint(-1), Type::Addr, Some(ip("255.255.255.255")));
+        check(Value::Sint(1), Type::Ipv6, Some(ip("::ffff:0.0.0.1")));
+        check(string("1.2.3.4"), Type::Ipv4, Some(ip("1.2.3.4")));
+        check(string("1.2.3.4"), Type::Ipv6, None);
+        check(string("::1"), Type::Ipv6, Some(ip("::1")));
+        check(string("::1"), Type::Addr, Some(ip("::1")));
+        check(string("[::1]"), Type::Ipv6, None);
+        check(ip("1.2.3.4"), Type::Ipv6, Some(ip("::ffff:1.2.3.4")));
+        check(ip("1.2.3.4"), Type::Sint, Some(Value::Sint(16_909_060)));
+        check(string("12x"), Type::Sint, Some(Value::Sint(12)));
+        check(string(""), Type::Sint, None);
+        check(string("0"), Type::Bool, Some(Value::Bool(false)));
+        check(Value::Bool(true), Type::Sint, Some(Value::Sint(1)));
+        check(Value::Bool(false), Type::Str, Some(string("0")));
+        check(Value::Sint(-5), Type::Str, Some(string("-5")));
+        check(
+            Value::Sint(-5),
+            Type::Bin,
+            Some(bin(b"\xff\xff\xff\xff\xff\xff\xff\xfb")),
+        );
+        check(
+            Value::Bool(true),
+            Type::Bin,
+            Some(bin(b"\0\0\0\0\0\0\0\x01")),
+        );
+        check(ip("1.2.3.4"), Type::Bin, Some(bin(b"\x01\x02\x03\x04")));
+        check(bin(b"A\0BC"), Type::Str, Some(string("A")));
+        check(string("abc"), Type::Bin, Some(string("abc")));
+        check(meth("GET"), Type::Str, Some(string("GET")));
+        check(meth("foo"), Type::Bin, Some(string("foo")));
+        check(string("PUT"), Type::Meth, Some(meth("PUT")));
+        check(bin(b"\x01\x02\x03\x04"), Type::Ipv4, None);
+        check(meth("GET"), Type::Sint, None);
+        check(ip("::1"), Type::Sint, None);
+        check(Value::Bool(true), Type::Addr, None);
+    }
+
+    #[test]
+    fn a_text_may_begin_with_an_ipv4_address() {
+        let check = |text: &str, want: Option<(&str, &str)>| {
+            let want = want.map(|(a, rest)| (a.parse().expect("an address"), rest.as_bytes()));
+            assert_eq!(leading_ipv4(text.as_bytes()), want, "{text}");
+        };
+        check("1.2.3.4", Some(("1.2.3.4", "")));
+        check("1.2.3.4x", Some(("1.2.3.4", "x")));
+        check("1.2.3.4:80", Some(("1.2.3.4", ":80")));
+        check("1.2.3.4 ", Some(("1.2.3.4", " ")));
+        check("01.2.3.04", Some(("1.2.3.4", "")));
+        check("1.2.3.4::", Some(("1.2.3.4", "::")));
+        for other in [
+            "1.2.3",
+            "1.2.3.",
+            "1.2.3.4.5",
+            "1.2.3.4.",
+            "1.2.3.256",
+            "1..2.3",
+            " 1.2.3.4",
+            "1.2.3x",
+            "",
+        ] {
+            check(other, None);
+        }
+    }
+
+    #[test]
+    fn texts_are_those_of_inet_ntop() {
+        for (address, want) in [
+            ("::1.2.3.4", "::1.2.3.4"),
+            ("::ffff:1.2.3.4", "::ffff:1.2.3.4"),
+            ("::1", "::1"),
+            ("::", "::"),
+            ("::1:0", "::0.1.0.0"),
+            ("1:0:0:2:0:0:0:3", "1:0:0:2::3"),
+            ("1:0:2:3:4:5:6:7", "1:0:2:3:4:5:6:7"),
+        ] {
+            assert_eq!(text(ip(address)), want);
+        }
+        assert_eq!(text(Value::Bool(true)), "1");
+        assert_eq!(text(meth("GET")), "GET");
+        assert_eq!(text(meth("patch")), "patch");
+    }
+
+    #[test]
+    fn the_matrix_promises_what_casts_keep() {
+        let samples = [
+            Value::Bool(true),
+            Value::Sint(1),
+            ip("1.2.3.4"),
+            ip("::ffff:1.2.3.4"),
+            string("1"),
+            bin(b"x"),
+            meth("GET"),
+        ];
+        let types = [
+            Type::Any,
+            Type::Bool,
+            Type::Sint,
+            Type::Addr,
+            Type::Ipv4,
+            Type::Ipv6,
+            Type::Str,
+            Type::Bin,
+            Type::Meth,
+        ];
+        for value in samples {
+            for to in types {
+                let promised = castable(value.type_of(), to);
+                let kept = value.clone().cast(to).is_some();
+                // Only of a string does it depend on the value.
+                let depends = matches!(
+                    (value.type_of(), to),
+                    (Type::Str, Type::Addr | Type::Ipv4 | Type::Ipv6)
+                );
+                assert!(
+                    promised == kept || depends && promised,
+                    "{value:?} to {to:?}"
+                );
+            }
+        }
+    }
+
+    proptest! {
+        /// Against big integers: the digits a text begins with, held to 64 bits.
+        #[test]
+        fn leading_integers_saturate(sign in "[-+]?", digits in "[0-9]{0,25}", rest in "([^0-9].*)?") {
+            let text = format!("{sign}{digits}{rest}");
+            let magnitude: f64 = digits.parse().unwrap_or(0.0);
+            let exact: i128 = digits.parse().unwrap_or(0);
+            let exact = if sign == "-" { -exact } else { exact };
+            // A text that begins with its sign in `rest` is read with it.
+            prop_assume!(!(sign.is_empty() && digits.is_empty()));
+            let want = exact.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            prop_assert!(magnitude < 1e26);
+            prop_assert_eq!(leading_int(text.as_bytes()), Some(want));
+        }
+
+        #[test]
+        fn integers_come_back_from_their_text(n: i64) {
+            let shown = text(Value::Sint(n));
+            prop_assert_eq!(string(&shown).cast(Type::Sint), Some(Value::Sint(n)));
+        }
+
+        #[test]
+        fn addresses_come_back_from_their_text(four: u32, six: u128) {
+            let (four, six) = (Value::Ipv4(four.into()), Value::Ipv6(six.into()));
+            let (shown_four, shown_six) = (text(four.clone()), text(six.clone()));
+            prop_assert_eq!(string(&shown_four).cast(Type::Addr), Some(four));
+            prop_assert_eq!(string(&shown_six).cast(Type::Ipv6), Some(six));
+        }
+
+        #[test]
+        fn ipv4_survives_ipv6_and_integers(n: u32) {
+            let a = Value::Ipv4(n.into());
+            prop_assert_eq!(a.clone().cast(Type::Ipv6).and_then(|v| v.cast(Type::Ipv4)), Some(a.clone()));
+            prop_assert_eq!(a.clone().cast(Type::Sint), Some(Value::Sint(n.into())));
+            prop_assert_eq!(Value::Sint(n.into()).cast(Type::Ipv4), Some(a));
+        }
+
+        #[test]
+        fn leading_addresses_agree_with_std(text in "[0-9]{1,3}(\\.[0-9]{1,3}){2,4}") {
+            let octets: Vec<&str> = text.split('.').collect();
+            let parsed: Option<Vec<u8>> = octets.iter().map(|o| o.parse().ok()).collect();
+            let want = parsed.and_then(|o| <[u8; 4]>::try_from(o).ok()).map(Ipv4Addr::from);
+            prop_assert_eq!(leading_ipv4(text.as_bytes()).map(|(a, _)| a), want);
+        }
+
+        #[test]
+        fn no_cast_changes_a_type_it_does_not_promise(bytes: Vec<u8>, n: i64) {
+            for value in [Value::Str(bytes.clone().into()), Value::Bin(bytes.clone().into()), Value::Sint(n)] {
+                for to in [Type::Bool, Type::Sint, Type::Addr, Type::Ipv4, Type::Ipv6, Type::Str, Type::Bin, Type::Meth] {
+                    if value.clone().cast(to).is_some() {
+                        prop_assert!(castable(value.type_of(), to));
+                    }
+                }
+            }
+        }
     }
 }

@@ -58,3 +58,20 @@ fn every_fetch_is_described() {
         );
     }
 }
+
+/// `UPDATE_DOCS=1` writes the page.
+#[test]
+fn the_docs_page_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/samples.md");
+    let page = fetch::docs_page();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))
+            .expect("the docs directory");
+        std::fs::write(path, &page).expect("the page is written");
+    }
+    let written = std::fs::read_to_string(path).expect("docs/samples.md");
+    assert!(
+        written == page,
+        "docs/samples.md is out of date: run with UPDATE_DOCS=1"
+    );
+}

@@ -11,7 +11,7 @@ use super::{
 use crate::args::Arg;
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;
-use crate::value::{Absent, Fetched, Sample, Value, parse_ipv4, parse_ipv6};
+use crate::value::{Absent, Fetched, Sample, Value, leading_ipv4, parse_ipv6};
 
 fetches! {
     "hdr" (; Str, Sint) -> Str, MESSAGE, |a, env, c| item(a, headers_at_hand(env)?, c), prepare prepare
@@ -120,19 +120,16 @@ fn item_ip<'a>(args: &'a [Arg], headers: &'a Headers, cursor: &mut Cursor) -> Fe
 
 /// An IPv4 address with or without a port, or an IPv6 address without brackets.
 fn item_address(item: &[u8]) -> Option<IpAddr> {
-    let (address, port) = match memchr::memchr(b':', item) {
-        Some(colon) => (&item[..colon], Some(&item[colon + 1..])),
-        None => (item, None),
+    let (address, rest) = match leading_ipv4(item) {
+        Some(found) => found,
+        None => return parse_ipv6(item).map(IpAddr::V6),
     };
-    match (parse_ipv4(address), port) {
-        (Some(a), None) => Some(a.into()),
-        (Some(a), Some(port)) => {
-            let digits = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
-            let port: Option<u16> = std::str::from_utf8(port).ok()?.parse().ok();
-            (digits && port.is_some()).then_some(a.into())
-        }
-        (None, _) => parse_ipv6(item).map(IpAddr::V6),
-    }
+    let Some(port) = rest.strip_prefix(b":") else {
+        return rest.is_empty().then_some(address.into());
+    };
+    let digits = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
+    let port: Option<u16> = std::str::from_utf8(port).ok()?.parse().ok();
+    (digits && port.is_some()).then_some(address.into())
 }
 
 fn line<'a>(args: &'a [Arg], headers: &'a Headers, cursor: &mut Cursor) -> Fetched<'a> {

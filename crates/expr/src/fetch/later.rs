@@ -340,7 +340,7 @@ later! { TLS, "TLS":
 }
 
 /// All of them, one table a part.
-pub(super) const GROUPS: &[&[super::FetchDef]] = &[
+pub(super) const TABLES: &[&[super::FetchDef]] = &[
     COMPRESSION,
     FASTCGI,
     HAPROXY_S_HTX_BUFFERS,

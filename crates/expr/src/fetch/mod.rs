@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use sluice_http::{Headers, Request, Response};
 
-use crate::args::{Arg, ArgSpec};
+use crate::args::{Arg, ArgKind, ArgSpec};
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;
 use crate::env::{Dir, Env};
@@ -109,32 +109,30 @@ mod tcp;
 mod var;
 
 /// The tables, one a topic.
-const GROUPS: &[&[FetchDef]] = &[
-    constant::DEFS,
-    process::DEFS,
-    conn::DEFS,
-    line::DEFS,
-    header::DEFS,
-    cookie::DEFS,
-    param::DEFS,
-    body::DEFS,
-    auth::DEFS,
-    payload::DEFS,
-    ssl_hello::DEFS,
-    rdp::DEFS,
-    distcc::DEFS,
-    tcp::DEFS,
-    proxies::DEFS,
-    stream::DEFS,
-    var::DEFS,
+const TOPICS: &[(&str, &[FetchDef])] = &[
+    ("Constants, clock, chance", constant::DEFS),
+    ("Process", process::DEFS),
+    ("Frontends, backends, servers", proxies::DEFS),
+    ("Variables and ACLs", var::DEFS),
+    ("Connections", conn::DEFS),
+    ("TCP_INFO", tcp::DEFS),
+    ("Raw content", payload::DEFS),
+    ("TLS hellos passing through", ssl_hello::DEFS),
+    ("RDP", rdp::DEFS),
+    ("distcc", distcc::DEFS),
+    ("Start lines", line::DEFS),
+    ("Headers", header::DEFS),
+    ("Cookies", cookie::DEFS),
+    ("Parameters", param::DEFS),
+    ("Bodies", body::DEFS),
+    ("Authentication", auth::DEFS),
+    ("Stream", stream::DEFS),
 ];
 
 static SORTED: LazyLock<Vec<&'static FetchDef>> = LazyLock::new(|| {
-    let mut sorted: Vec<&FetchDef> = GROUPS
-        .iter()
-        .chain(later::GROUPS)
-        .flat_map(|g| g.iter())
-        .collect();
+    let working = TOPICS.iter().map(|(_, table)| *table);
+    let tables = working.chain(later::TABLES.iter().copied());
+    let mut sorted: Vec<&FetchDef> = tables.flatten().collect();
     sorted.sort_by_key(|d| d.name);
     sorted
 });
@@ -180,6 +178,49 @@ pub fn dump_smp() -> String {
         }
         let signature = crate::arglist::signature(def.name, def.args);
         out.push_str(&format!(" ] {signature}: {}\n", def.out.name()));
+    }
+    out
+}
+
+/// The documentation page of all fetches, in Markdown.
+pub fn docs_page() -> String {
+    let working = all().iter().filter(|d| matches!(d.run, Run::Fn(_))).count();
+    let mut out = format!(
+        "# Sample fetches\n\n\
+         This page is made from the registry in `crates/expr/src/fetch` (`UPDATE_DOCS=1 cargo test -p sluice-expr` writes \
+         it). Of {} fetches {working} work; the others are known and come with a later part of Sluice.\n\n\
+         An expression is a fetch and any number of converters: `fetch(arguments),converter(arguments),...`. Arguments in \
+         brackets may be left out. A type `addr` is IPv4 or IPv6, `any` is whatever was stored.\n",
+        all().len()
+    );
+    for (topic, table) in TOPICS {
+        out.push_str(&format!(
+            "\n## {topic}\n\n| fetch | type | valid in | what it gives |\n|---|---|---|---|\n"
+        ));
+        let mut sorted: Vec<&FetchDef> = table.iter().collect();
+        sorted.sort_by_key(|d| d.name);
+        for def in sorted {
+            // A proxy that is not named is the current one.
+            let current = matches!(def.args.kinds, [ArgKind::Frontend | ArgKind::Backend]);
+            let args = ArgSpec {
+                required: if current { 0 } else { def.args.required },
+                ..def.args
+            };
+            let signature = crate::arglist::signature(def.name, args);
+            let (out_type, extent) = (def.out.name(), def.places.extent());
+            out.push_str(&format!(
+                "| `{signature}` | {out_type} | {extent} | {} |\n",
+                def.help
+            ));
+        }
+    }
+    out.push_str("\n## Known, and not here yet\n");
+    for table in later::TABLES {
+        let Some(Run::Later(part)) = table.first().map(|d| d.run) else {
+            continue;
+        };
+        let names: Vec<String> = table.iter().map(|d| format!("`{}`", d.name)).collect();
+        out.push_str(&format!("\nWith {part}: {}.\n", names.join(", ")));
     }
     out
 }
