@@ -51,6 +51,11 @@ fn digit_url(c: u8) -> Option<u32> {
     }
 }
 
+/// Base64 with padding.
+pub fn encode(bytes: &[u8]) -> Vec<u8> {
+    STANDARD.encode(bytes).into_bytes()
+}
+
 /// Base64 in whole groups of four. Padding may end any group, not only the last, and is at most three characters.
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(4) {

@@ -87,17 +87,22 @@ macro_rules! optional {
 }
 
 mod address;
+mod aes;
 mod arith;
 mod base64;
 mod compare;
 mod date;
 mod digest;
+mod fix;
+mod gcm;
 mod hash;
 mod json;
 mod json_query;
+mod language;
 mod md5;
 mod numeral;
 mod operand;
+mod protobuf;
 mod regsub;
 mod strftime;
 #[cfg(test)]
@@ -110,15 +115,19 @@ mod words;
 /// The tables, one a topic.
 const GROUPS: &[&[ConvDef]] = &[
     address::DEFS,
+    aes::DEFS,
     arith::DEFS,
     base64::DEFS,
     compare::DEFS,
     date::DEFS,
     digest::DEFS,
+    fix::DEFS,
     hash::DEFS,
     json::DEFS,
     json_query::DEFS,
+    language::DEFS,
     numeral::DEFS,
+    protobuf::DEFS,
     regsub::DEFS,
     text::DEFS,
     url::DEFS,

@@ -211,8 +211,8 @@ impl World {
         let out_fits = match compiled.out {
             Type::Any | Type::Same => true,
             Type::Addr => matches!(sample.value.type_of(), Type::Ipv4 | Type::Ipv6),
-            // A string taken as bytes may stay the string it was.
-            Type::Bin => matches!(sample.value.type_of(), Type::Bin | Type::Str),
+            // A string taken as bytes may stay the string it was, and `protobuf` gives integers.
+            Type::Bin => matches!(sample.value.type_of(), Type::Bin | Type::Str | Type::Sint),
             out => out == sample.value.type_of(),
         };
         assert!(
