@@ -354,7 +354,7 @@ fn describe_all(places: Place) -> String {
 
 fn later(name: &str, part: &str, span: Range<usize>) -> ExprError {
     ExprError::new(format!(
-        "`{name}` needs {part}, which this version does not have yet"
+        "`{name}` needs {part}, which this version does not have"
     ))
     .at(span)
 }

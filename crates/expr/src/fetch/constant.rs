@@ -157,3 +157,133 @@ fn uuid<'a>(args: &'a [Arg], env: &'a dyn Env, _: &mut Cursor) -> Fetched<'a> {
         low & 0xffff_ffff_ffff
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::env::{Gauge, NameOf};
+    use crate::place::Place;
+    use crate::testing::{TestEnv, compile};
+
+    #[test]
+    fn constants_are_what_is_written() {
+        TestEnv::new().check(&[
+            ("always_false", Some("0")),
+            ("always_true", Some("1")),
+            ("str(a b)", Some("a b")),
+            ("int(-7)", Some("-7")),
+            ("bool(true)", Some("1")),
+            ("bool(FALSE)", Some("0")),
+            ("bool(1)", Some("1")),
+            ("bin(00fF41)", Some("\0\u{ff}A")),
+            ("bin()", Some("")),
+            ("ipv4(1.2.3.4)", Some("1.2.3.4")),
+            ("ipv6(::ffff:1.2.3.4)", Some("::ffff:1.2.3.4")),
+            ("meth(POST)", Some("POST")),
+            ("meth(post)", Some("post")),
+            ("env(GREETING)", Some("hello")),
+            ("env(OTHER)", None),
+        ]);
+        for refused in [
+            "bool(yes)",
+            "bin(1)",
+            "bin(0x)",
+            "int(a)",
+            "ipv4(::1)",
+            "ipv6(1.2.3.4)",
+            "uuid(5)",
+            "date(1,h)",
+        ] {
+            assert!(compile(refused, Place::empty()).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_clock_has_units() {
+        // 2023-11-14 22:13:20.123456 UTC
+        TestEnv::new().check(&[
+            ("date", Some("1700000000")),
+            ("date(-60)", Some("1699999940")),
+            ("date(0,s)", Some("1700000000")),
+            ("date(1,ms)", Some("1700000000124")),
+            ("date(-6,us)", Some("1700000000123450")),
+            ("date(9223372036854775807)", Some("9223372036854775807")),
+            ("date_us", Some("123456")),
+        ]);
+    }
+
+    #[test]
+    fn chance_stays_in_its_range() {
+        let env = TestEnv::new();
+        env.random.set(0x1234_5678_ffff_ffff);
+        env.check(&[("rand", Some("4294967295"))]);
+        for (range, want) in [
+            ("10", "9"),
+            ("1", "0"),
+            ("0", "0"),
+            ("4294967296", "4294967295"),
+        ] {
+            env.random.set(0xffff_ffff);
+            assert_eq!(env.text(&format!("rand({range})")).as_deref(), Some(want));
+        }
+        env.random.set(0);
+        env.check(&[("rand(10)", Some("0"))]);
+    }
+
+    #[test]
+    fn uuids_carry_their_version() {
+        let env = TestEnv::new();
+        env.random.set(0x0123_4567_89ab_cdef);
+        env.check(&[("uuid", Some("01234567-89ab-4def-8123-456789abcdf0"))]);
+        env.random.set(u64::MAX - 1);
+        env.check(&[("uuid(4)", Some("ffffffff-ffff-4ffe-bfff-ffffffffffff"))]);
+        env.random.set(0x1111);
+        // 1700000000123 ms is 0x18bcfe5687b.
+        env.check(&[("uuid(7)", Some("018bcfe5-687b-7111-8000-000000001112"))]);
+    }
+
+    #[test]
+    fn the_process_is_asked() {
+        let mut env = TestEnv::new();
+        env.check(&[
+            ("nbproc", Some("1")),
+            ("proc", Some("1")),
+            ("pid", None),
+            ("hostname", None),
+        ]);
+        env.names = vec![(NameOf::Hostname, "box".into())];
+        let gauges = [
+            (Gauge::ActConn, "act_conn"),
+            (Gauge::Pid, "pid"),
+            (Gauge::ThreadId, "thread"),
+            (Gauge::ThreadGroup, "tgroup"),
+            (Gauge::UptimeSec, "uptime"),
+            (Gauge::CpuUsageProc, "cpu_usage_proc"),
+            (Gauge::CpuUsageThread, "cpu_usage_thr"),
+            (Gauge::CpuUsageGroup, "cpu_usage_grp"),
+        ];
+        env.gauges = (10..)
+            .zip(&gauges)
+            .map(|(n, (gauge, _))| (*gauge, n))
+            .collect();
+        env.gauges.push((Gauge::Stopping, 1));
+        for ((_, fetch), n) in gauges.iter().zip(10..) {
+            assert_eq!(env.text(fetch), Some(n.to_string()), "{fetch}");
+        }
+        env.check(&[("hostname", Some("box")), ("stopping", Some("1"))]);
+    }
+
+    #[test]
+    fn the_streams_task_is_measured() {
+        let mut env = TestEnv::new();
+        env.check(&[("cpu_ns_avg", Some("0")), ("lat_ns_avg", Some("0"))]);
+        let stream = env.stream.as_mut().expect("a stream");
+        (stream.task_calls, stream.task_cpu_ns, stream.task_lat_ns) = (4, 1001, 400);
+        env.check(&[
+            ("cpu_calls", Some("4")),
+            ("cpu_ns_tot", Some("1001")),
+            ("cpu_ns_avg", Some("250")),
+            ("lat_ns_tot", Some("400")),
+            ("lat_ns_avg", Some("100")),
+        ]);
+    }
+}

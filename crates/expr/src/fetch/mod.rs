@@ -360,3 +360,87 @@ fn arg_int(args: &[Arg], i: usize) -> Option<i64> {
 pub fn rdp_cookie<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     rdp::value(bytes, name).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::*;
+    use crate::testing::{TestEnv, compile};
+
+    /// What is looked at on every request comes from the message or the configuration without being copied.
+    #[test]
+    fn common_fetches_borrow() {
+        let mut env = TestEnv::response(
+            "HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nVia: a\r\nContent-Length: 0\r\n\r\n",
+        );
+        let request = TestEnv::request(
+            "GET /p?q=1 HTTP/1.1\r\nHost: h\r\nCookie: c=1\r\nAuthorization: Bearer t\r\nContent-Length: 3\r\n\r\nabc",
+        );
+        (env.request, env.req_body) = (request.request, request.req_body);
+        env.req_content = Some((b"raw".to_vec(), true));
+        env.stream.as_mut().expect("a stream").req_captures = vec![Some(b"x".to_vec())];
+        for text in [
+            "str(a)",
+            "path",
+            "pathq",
+            "url",
+            "query",
+            "method",
+            "req.ver",
+            "req.hdr(host)",
+            "req.hdr(host,1)",
+            "req.fhdr(host)",
+            "req.cook(c)",
+            "url_param(q)",
+            "req.body",
+            "req.payload(0,2)",
+            "http_auth_bearer",
+            "res.hdr(via)",
+            "res.cook(s)",
+            "capture.req.hdr(0)",
+            "capture.req.method",
+            "res.ver",
+        ] {
+            let expr = compile(text, Place::empty()).expect(text);
+            let value = expr.eval(&env).expect(text).value;
+            let borrowed = matches!(
+                value,
+                Value::Str(Cow::Borrowed(_))
+                    | Value::Bin(Cow::Borrowed(_))
+                    | Value::Meth(_, Cow::Borrowed(_))
+            );
+            assert!(borrowed, "{text}: {value:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_found_and_unique() {
+        assert_eq!(find("src").map(|d| d.name), Some("src"));
+        assert!(find("nope").is_none());
+        assert!(all().windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+
+    #[test]
+    fn a_value_has_the_type_its_fetch_promises() {
+        let env = TestEnv::request("GET /p?q=1 HTTP/1.1\r\nHost: h\r\nCookie: c=1\r\n\r\n");
+        for def in all()
+            .iter()
+            .filter(|d| d.args.required == 0 && matches!(d.run, Run::Fn(_)))
+        {
+            let expr = compile(def.name, Place::empty()).expect(def.name);
+            let Ok(sample) = expr.eval(&env) else {
+                continue;
+            };
+            let got = sample.value.type_of();
+            let fits = match def.out {
+                Type::Any => true,
+                Type::Addr => matches!(got, Type::Ipv4 | Type::Ipv6),
+                // A string taken as bytes stays a string.
+                Type::Bin => matches!(got, Type::Bin | Type::Str),
+                out => got == out,
+            };
+            assert!(fits, "{}: {got:?}, not {:?}", def.name, def.out);
+        }
+    }
+}
