@@ -136,7 +136,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[ignore = "names that land soon"]
     fn names_are_sorted_and_fetches_exist() {
         assert!(KEYWORDS.is_sorted_by_key(|k| k.name));
         for k in KEYWORDS {

@@ -203,7 +203,6 @@ fn methods_have_case() {
 }
 
 #[test]
-#[ignore = "names that land soon"]
 fn addresses_and_files() {
     let mut env = with_header("www.example.com");
     check_tests(
@@ -303,7 +302,6 @@ fn alternatives_added_later_count_in_earlier_conditions() {
 }
 
 #[test]
-#[ignore = "names that land soon"]
 fn what_is_not_there_yet_is_waited_for() {
     let pending = TestEnv::bytes("GE", false);
     let cond = cond("if { req.len gt 5 }");
@@ -331,7 +329,6 @@ fn what_is_not_there_yet_is_waited_for() {
 }
 
 #[test]
-#[ignore = "names that land soon"]
 fn predefined_acls() {
     let env = TestEnv::request("POST http://x/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n");
     let check = |name: &str, want: bool| {
@@ -412,7 +409,12 @@ fn faults_point_at_their_word() {
     );
     check("if a { path /x } }", 6, "no ACL is called '}'", "spaces");
     check("if { }", 2, "an ACL needs a criterion", "`path_beg`");
-    check("if { pathbeg /x }", 2, "unknown sample fetch `pathbeg`", "`path_beg`");
+    check(
+        "if { pathbeg /x }",
+        2,
+        "unknown sample fetch `pathbeg`",
+        "`path_beg`",
+    );
     check(
         "if { path -x foo }",
         3,

@@ -41,6 +41,9 @@ pub enum EditError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryId(pub u64);
 
+/// Takes entries one by one (pattern and value) and says whether to go on.
+pub type Visitor<'v> = &'v mut dyn FnMut(EntryId, &[u8], &[u8]) -> bool;
+
 /// One answer of `get map` or `get acl`: a way the list is searched and what it found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -287,12 +290,7 @@ impl List {
 
     /// Goes through the entries of a version (`None`: the current one) from `from` on until `f` says no; gives where
     /// to go on. Holds no lock while `f` runs.
-    pub fn visit(
-        &self,
-        version: Option<u32>,
-        from: u32,
-        f: &mut dyn FnMut(EntryId, &[u8], &[u8]) -> bool,
-    ) -> Option<u32> {
+    pub fn visit(&self, version: Option<u32>, from: u32, f: Visitor<'_>) -> Option<u32> {
         let generation = {
             let writer = self.writer();
             self.generation(&writer, version).ok()?

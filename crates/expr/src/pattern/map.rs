@@ -132,7 +132,7 @@ impl MapRef {
 /// `map`, then the match method unless it is the default, then the result unless it is a string.
 fn parse_name(converter: &str) -> Option<(Match, MapResult)> {
     let mut words = converter.strip_prefix("map")?.split('_');
-    if words.next()? != "" {
+    if !words.next()?.is_empty() {
         return None;
     }
     let result = |word: &str| match word {

@@ -25,7 +25,7 @@ mod view;
 mod word_index;
 
 pub use file::Columns;
-pub use list::{EditError, EntryId, Found, List};
+pub use list::{EditError, EntryId, Found, List, Visitor};
 pub use map::{MapRef, MapResult};
 pub use matcher::Matcher;
 pub use method::Match;

@@ -88,7 +88,7 @@ pub(super) fn check_hex(key: &str) -> Result<(), String> {
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(format!("'{key}' is not a hexadecimal string"));
     }
-    if key.len() % 2 != 0 {
+    if !key.len().is_multiple_of(2) {
         return Err(format!(
             "'{key}' has an odd number of hexadecimal digits: each byte takes two"
         ));

@@ -166,6 +166,10 @@ impl View {
             }
             View::Number(v) => v.find(int_of(value)?, all),
             View::Address(v) => v.find(ip_of(value)?, all),
+            View::Text(v) if method == Match::Bin => match value.bytes() {
+                Some(b) => v.find(b, all),
+                None => v.find(value.clone().cast(Type::Bin)?.bytes()?, all),
+            },
             View::Text(v) => with_bytes(value, |b| v.find(b, all))?,
             View::Word(v) => with_bytes(value, |b| v.find(b, all))?,
             View::Substring(v) => with_bytes(value, |b| v.find(b, all))?,
@@ -186,11 +190,15 @@ impl View {
     }
 }
 
-/// The bytes a text method looks at: binary as it is, numbers and addresses as text.
+/// The bytes a text method looks at: numbers and addresses as text, binary up to its first NUL (manual 7.1.3).
 pub(super) fn with_bytes<R>(value: &Value<'_>, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-    match value.bytes() {
-        Some(b) => Some(f(b)),
-        None => {
+    match value {
+        Value::Bin(b) => Some(f(match memchr::memchr(0, b) {
+            Some(at) => &b[..at],
+            None => b,
+        })),
+        Value::Str(_) | Value::Meth(..) => Some(f(value.bytes()?)),
+        _ => {
             let text = value.clone().cast(Type::Str)?;
             Some(f(text.bytes()?))
         }

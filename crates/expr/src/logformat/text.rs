@@ -1,0 +1,154 @@
+//! How bytes are written: numbers, quoting, and the escapes of logs (manual chapter 8.6), of structured data (RFC 5424
+//! section 6.3.3) and of HTTP header values.
+
+/// Characters that are written as `#XX` in a log besides those that cannot be printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Map {
+    /// Request lines: `"` and `#`.
+    Url,
+    /// Captured headers: `"`, `#`, `{`, `|` and `}`.
+    Header,
+}
+
+impl Map {
+    fn has(self, c: u8) -> bool {
+        match c {
+            b'"' | b'#' => true,
+            b'{' | b'|' | b'}' => self == Map::Header,
+            _ => !(32..127).contains(&c),
+        }
+    }
+}
+
+/// What RFC 5424 escapes in structured data.
+fn needs_backslash(c: u8) -> bool {
+    matches!(c, b'"' | b'\\' | b']')
+}
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+pub(super) fn hex_byte(out: &mut Vec<u8>, c: u8) {
+    out.push(HEX[usize::from(c >> 4)]);
+    out.push(HEX[usize::from(c & 15)]);
+}
+
+/// Upper case hexadecimal of at least `width` digits.
+pub(super) fn hex_number(out: &mut Vec<u8>, n: u64, width: usize) {
+    let digits = (64 - n.leading_zeros() as usize).div_ceil(4).max(width);
+    for i in (0..digits).rev() {
+        let nibble = n.checked_shr(4 * i as u32).unwrap_or(0) & 15;
+        out.push(HEX[nibble as usize]);
+    }
+}
+
+/// A decimal number.
+pub(super) fn number(out: &mut Vec<u8>, n: i64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = n.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Text of a log: nothing from a NUL on, which ends a line for every receiver of logs.
+pub(super) fn until_nul(s: &[u8]) -> &[u8] {
+    match memchr::memchr(0, s) {
+        Some(at) => &s[..at],
+        None => s,
+    }
+}
+
+/// As it is, or with backslashes (`+E`).
+pub(super) fn plain(out: &mut Vec<u8>, s: &[u8], escape: bool) {
+    if !escape {
+        out.extend_from_slice(s);
+        return;
+    }
+    for &c in s {
+        if needs_backslash(c) {
+            out.push(b'\\');
+        }
+        out.push(c);
+    }
+}
+
+/// With `#XX` for what could disturb a log.
+pub(super) fn mapped(out: &mut Vec<u8>, s: &[u8], map: Map, escape: bool) {
+    for &c in s {
+        if map.has(c) {
+            out.push(b'#');
+            hex_byte(out, c);
+        } else {
+            if escape && needs_backslash(c) {
+                out.push(b'\\');
+            }
+            out.push(c);
+        }
+    }
+}
+
+/// With `%XX` for what a header value must not contain: control characters but the tab (RFC 9110 section 5.5).
+pub(super) fn http(out: &mut Vec<u8>, s: &[u8], escape: bool) {
+    for &c in s {
+        if matches!(c, 0..=8 | 10..=31 | 127) {
+            out.push(b'%');
+            hex_byte(out, c);
+        } else {
+            if escape && needs_backslash(c) {
+                out.push(b'\\');
+            }
+            out.push(c);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(f: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        f(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers() {
+        for n in [0, 1, -1, 10, 255, i64::MAX, i64::MIN] {
+            assert_eq!(text(|out| number(out, n)), n.to_string());
+        }
+        assert_eq!(text(|out| hex_number(out, 0x0c31, 4)), "0C31");
+        assert_eq!(text(|out| hex_number(out, 0, 4)), "0000");
+        assert_eq!(text(|out| hex_number(out, 0x17b, 2)), "17B");
+        assert_eq!(text(|out| hex_number(out, u64::MAX, 4)), "FFFFFFFFFFFFFFFF");
+    }
+
+    #[test]
+    fn escapes() {
+        let s = "ex|a{}#\"\\]\té".as_bytes();
+        assert_eq!(
+            text(|out| mapped(out, s, Map::Header, false)),
+            r"ex#7Ca#7B#7D#23#22\]#09#C3#A9"
+        );
+        assert_eq!(
+            text(|out| mapped(out, s, Map::Url, true)),
+            r"ex|a{}#23#22\\\]#09#C3#A9"
+        );
+        assert_eq!(
+            text(|out| http(out, b"a\"]\t\x01\x7f", false)),
+            "a\"]\t%01%7F"
+        );
+        assert_eq!(text(|out| plain(out, b"a\"]\\", true)), r#"a\"\]\\"#);
+        assert_eq!(until_nul(b"ab\0c"), b"ab");
+    }
+}
