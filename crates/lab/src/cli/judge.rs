@@ -1,15 +1,17 @@
 //! `integrity`, `bench` and `compare` on the command line.
 
-use crate::compare::config::Job;
+use crate::compare;
+use crate::compare::config::{Job, Splice};
 use crate::compare::peer::{self, Peer, Programs};
 use crate::compare::scenario::{self, SCENARIOS};
-use crate::compare::{self, table};
 use crate::host::CpuList;
 use crate::integrity;
+use crate::measure::Span;
 use crate::net::parse_addr;
 use crate::origin::{self, Origin};
 use crate::process::{WorkDir, free_port};
-use crate::units::{parse_size, parse_time, show_size};
+use crate::stand::split_cpus;
+use crate::units::{parse_size, parse_time};
 use anyhow::Result;
 use clap::Args;
 use std::net::SocketAddr;
@@ -98,10 +100,10 @@ impl IntegrityArgs {
         let origin = Origin::start(&origin::Options::default())?;
         let mut runs = Vec::new();
         for (name, tcp, splice) in [
-            ("http", false, false),
-            ("http splice", false, true),
-            ("tcp", true, false),
-            ("tcp splice", true, true),
+            ("http", false, Splice::Off),
+            ("http splice", false, Splice::Always),
+            ("tcp", true, Splice::Off),
+            ("tcp splice", true, Splice::Always),
         ] {
             if crate::sys::interrupted() {
                 break;
@@ -172,9 +174,12 @@ pub struct CompareArgs {
     /// 3 rounds of 0.3 s: shows that it works, says little
     #[arg(long)]
     short: bool,
-    /// Write everything that was measured as JSON
+    /// Folder for the page and the JSON file
+    #[arg(short, long, default_value = "target/lab")]
+    out: PathBuf,
+    /// Do not count system calls
     #[arg(long)]
-    json: Option<PathBuf>,
+    no_syscalls: bool,
     /// Say less while it runs
     #[arg(short, long)]
     quiet: bool,
@@ -194,21 +199,21 @@ impl CompareArgs {
         let peers = compare::available(&self.peers, &programs, |reason| {
             eprintln!("left out: {reason}")
         })?;
-        let (first, rest) = compare::Options::split_cpus();
+        let (first, rest) = split_cpus();
         let mut options = compare::Options {
             scenarios: scenario::select(&self.scenarios).map_err(anyhow::Error::msg)?,
             peers,
             programs,
             rounds: self.rounds,
-            warm_up: self.warm_up,
-            duration: self.duration,
+            span: Span::new(self.warm_up, self.duration),
             proxy_cpus: self.proxy_cpus.unwrap_or(first),
             load_cpus: self.load_cpus.unwrap_or(rest),
             baseline: self.baseline,
+            count_syscalls: !self.no_syscalls,
         };
         if self.short {
-            (options.rounds, options.duration, options.warm_up) =
-                (3, Duration::from_millis(300), Duration::from_millis(100));
+            options.rounds = 3;
+            options.span = Span::new(Duration::from_millis(100), Duration::from_millis(300));
         }
         let quiet = self.quiet;
         let outcome = compare::run(&options, |line| {
@@ -216,16 +221,18 @@ impl CompareArgs {
                 eprintln!("{line}");
             }
         })?;
-        print!("{}", table::text(&outcome));
-        if let Some(file) = &self.json {
-            let text = serde_json::to_string_pretty(&outcome)?;
-            compare::write_file(file, &text)?;
-            println!(
-                "written: {} ({})",
-                file.display(),
-                show_size(text.len() as u64)
-            );
-        }
-        Ok(ExitCode::SUCCESS)
+        let report = compare::report::report(&outcome, "compare")?;
+        print!("{}", report.terminal());
+        let page = report.write(&self.out)?;
+        println!("written: {} and its .json", page.display());
+        let failed = outcome
+            .scenarios
+            .iter()
+            .any(|scenario| !scenario.failures.is_empty());
+        Ok(if failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }

@@ -1,8 +1,10 @@
 //! The command line: what people type becomes the tools' options.
 
 mod judge;
+mod lab;
 mod tools;
 
+use crate::experiments;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -28,6 +30,18 @@ enum Command {
     Bench(judge::CompareArgs),
     /// The same work through several proxies, in turns, with tables
     Compare(judge::CompareArgs),
+    /// Hits and data rate over object sizes (2008, 2009)
+    Sweep(lab::SweepArgs),
+    /// Set-up and teardown rates, packets per session (2009)
+    Sessions(lab::ExperimentArgs),
+    /// TCP mode with and without splice (2012)
+    Splice(lab::ExperimentArgs),
+    /// What more workers bring (2019)
+    Workers(lab::ExperimentArgs),
+    /// Many connections, idle connections, slow readers
+    Limits(lab::ExperimentArgs),
+    /// Every experiment, and a page that leads to them
+    All(lab::ExperimentArgs),
 }
 
 /// Runs the command that the process was started with.
@@ -41,6 +55,12 @@ pub fn main() -> ExitCode {
         Command::Relay(args) => args.run(),
         Command::Integrity(args) => args.run(),
         Command::Bench(args) | Command::Compare(args) => args.run(),
+        Command::Sweep(args) => args.run(),
+        Command::Sessions(args) => args.run(experiments::sessions::run),
+        Command::Splice(args) => args.run(experiments::splice::run),
+        Command::Workers(args) => args.run(experiments::workers::run),
+        Command::Limits(args) => args.run(experiments::limits::run),
+        Command::All(args) => args.run_all(),
     };
     match result {
         Ok(code) => code,

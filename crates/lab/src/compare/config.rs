@@ -18,7 +18,7 @@ pub struct Job {
     /// Forward bytes, not requests.
     pub tcp: bool,
     /// Move bodies with `splice(2)` where the proxy can.
-    pub splice: bool,
+    pub splice: Splice,
     /// Pipe size for it; `None`: the proxy's default.
     pub pipe_bytes: Option<u64>,
     /// End both connections after each exchange.
@@ -33,6 +33,17 @@ pub struct Job {
     pub conns_max: usize,
 }
 
+/// Whether bodies are spliced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Splice {
+    /// Copied.
+    Off,
+    /// When the proxy finds that it pays (`option splice-auto`).
+    Auto,
+    /// Always (`option splice-request`, `option splice-response`).
+    Always,
+}
+
 /// What is done with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
@@ -42,7 +53,7 @@ pub enum Act {
     Redirect,
     /// Reset the connection before a byte is read.
     Reject,
-    /// Redirect only when fewer than two servers are alive (and they are), else forward: the cost of looking.
+    /// Redirect when fewer servers are alive than there were ever configured: `nbsrv` is looked at, and it is so.
     RedirectIfDown,
     /// Forward after 20 ACLs, 10 header rules, a lookup in a large map and with a JSON log line.
     Rules {
@@ -61,7 +72,7 @@ impl Job {
             listen,
             servers,
             tcp: false,
-            splice: false,
+            splice: Splice::Off,
             pipe_bytes: None,
             close: false,
             act: Act::Forward,
@@ -107,8 +118,13 @@ pub fn haproxy(job: &Job) -> String {
     if job.close && !job.tcp {
         put("    option httpclose");
     }
-    if job.splice {
-        put("    option splice-auto");
+    match job.splice {
+        Splice::Off => {}
+        Splice::Auto => put("    option splice-auto"),
+        Splice::Always => {
+            put("    option splice-request");
+            put("    option splice-response");
+        }
     }
     put("frontend in");
     put(&format!("    bind {}", job.listen));
@@ -117,7 +133,10 @@ pub fn haproxy(job: &Job) -> String {
         Act::Redirect => put(&format!("    redirect location {REDIRECT_TO}")),
         Act::Reject => put("    tcp-request connection reject"),
         Act::RedirectIfDown => {
-            put("    acl service_down nbsrv(out) lt 1");
+            put(&format!(
+                "    acl service_down nbsrv(out) lt {}",
+                job.servers.len() + 1
+            ));
             put(&format!(
                 "    redirect prefix {REDIRECT_TO} if service_down"
             ));
@@ -233,9 +252,10 @@ pub fn nginx(job: &Job, dir: &Path) -> Result<String> {
     let connection = if job.close { "close" } else { "\"\"" };
     let act = match job.act {
         Act::Forward => "proxy_pass http://out;".to_owned(),
-        Act::Redirect => format!("return 302 {REDIRECT_TO};"),
+        // nginx knows no count of servers: it redirects without looking.
+        Act::Redirect | Act::RedirectIfDown => format!("return 302 {REDIRECT_TO};"),
         Act::Reject => "return 444;".to_owned(),
-        Act::RedirectIfDown | Act::Rules { .. } => {
+        Act::Rules { .. } => {
             anyhow::bail!("nginx has no equivalent of this job")
         }
     };
@@ -280,8 +300,10 @@ pub fn relay_args(job: &Job) -> Vec<String> {
         job.listen.to_string(),
     ];
     args.extend(["--threads".to_owned(), job.workers.to_string()]);
-    if job.splice {
+    if job.splice != Splice::Off {
         args.push("--splice".to_owned());
+        let pipe_bytes = job.pipe_bytes.unwrap_or(64 << 10);
+        args.extend(["--buffer".to_owned(), pipe_bytes.to_string()]);
     }
     args.extend(job.servers.iter().map(SocketAddr::to_string));
     args
@@ -311,7 +333,7 @@ mod tests {
     #[test]
     fn haproxy_words() {
         let job = Job {
-            splice: true,
+            splice: Splice::Auto,
             close: true,
             act: Act::Redirect,
             pipe_bytes: Some(524_288),
@@ -366,15 +388,11 @@ mod tests {
             .unwrap()
             .contains("keepalive_timeout 0;")
         );
-        assert!(
-            nginx(
-                &Job {
-                    act: Act::RedirectIfDown,
-                    ..job()
-                },
-                dir
-            )
-            .is_err()
-        );
+        let log = SocketAddr::from(([127, 0, 0, 1], 514));
+        let act = Act::Rules {
+            map: "/m".into(),
+            log,
+        };
+        assert!(nginx(&Job { act, ..job() }, dir).is_err());
     }
 }

@@ -7,20 +7,19 @@
 pub mod config;
 pub mod outcome;
 pub mod peer;
+pub mod report;
 pub mod round;
 pub mod scenario;
-pub mod table;
 
-use crate::host::{CpuList, Stop};
-use crate::origin::{self, Origin};
-use crate::process::{WorkDir, free_port};
+use crate::experiments::limits;
+use crate::host::CpuList;
+use crate::measure::Span;
+use crate::stand::{self, Stand};
 use anyhow::{Context, Result, bail};
+use config::{Act, Job};
 use outcome::{Measured, Outcome};
-use peer::{Peer, Programs, Running};
-use scenario::{Measure, Scenario};
-use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
-use std::time::Duration;
+use peer::{Peer, Programs};
+use scenario::{Kind, Measure, Scenario};
 
 /// How to compare.
 #[derive(Debug, Clone)]
@@ -33,37 +32,23 @@ pub struct Options {
     pub programs: Programs,
     /// Interleaved rounds.
     pub rounds: usize,
-    /// Unmeasured load before each round's measure.
-    pub warm_up: Duration,
-    /// Length of a round's measure.
-    pub duration: Duration,
+    /// A round's measure.
+    pub span: Span,
     /// CPUs of the proxy.
     pub proxy_cpus: CpuList,
     /// CPUs of load and origin.
     pub load_cpus: CpuList,
     /// The peer that the others are compared with.
     pub baseline: Peer,
-}
-
-impl Options {
-    /// The usual split of the CPUs: the first for the proxy, the rest for the load.
-    #[must_use]
-    pub fn split_cpus() -> (CpuList, CpuList) {
-        let mut all = CpuList::allowed().0;
-        if all.len() < 2 {
-            return (CpuList(all.clone()), CpuList(all));
-        }
-        let rest = all.split_off(1);
-        (CpuList(all), CpuList(rest))
-    }
+    /// Count system calls in a pass after the rounds.
+    pub count_syscalls: bool,
 }
 
 /// Runs all scenarios. `progress` is told what happens; an interrupt ends the run with what there is.
 ///
 /// # Errors
-/// When a peer is missing or fails to start, or the origin cannot listen: one clear line.
+/// When the origin cannot listen: one clear line. A proxy that fails is noted in the outcome, and the others go on.
 pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Outcome> {
-    options.load_cpus.pin()?;
     let mut outcome = Outcome::new(options);
     for scenario in &options.scenarios {
         if crate::sys::interrupted() {
@@ -80,56 +65,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Outcome>
             .with_context(|| format!("scenario {}", scenario.name))?;
         outcome.scenarios.push(measured);
     }
+    outcome.interrupted = crate::sys::interrupted();
     Ok(outcome)
-}
-
-/// What stands around the proxies while a scenario runs.
-struct Stage<'a> {
-    options: &'a Options,
-    scenario: &'a Scenario,
-    dir: WorkDir,
-    origin: Origin,
-    log: LogSink,
-}
-
-impl<'a> Stage<'a> {
-    fn new(options: &'a Options, scenario: &'a Scenario) -> Result<Self> {
-        let dir = WorkDir::new()?;
-        if scenario.kind == scenario::Kind::Rules {
-            config::write_map(&dir.path().join("sites.map"), scenario::MAP_ENTRIES)?;
-        }
-        let origin = Origin::start(&origin::Options {
-            cpus: options.load_cpus.clone(),
-            ..origin::Options::default()
-        })?;
-        Ok(Self {
-            options,
-            scenario,
-            dir,
-            origin,
-            log: LogSink::start()?,
-        })
-    }
-
-    fn start(&self, peer: Peer) -> Result<Running> {
-        let listen = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-        let job = self.scenario.job(
-            listen,
-            self.origin.addrs.clone(),
-            self.dir.path(),
-            self.log.addr,
-        );
-        // Each peer in a folder of its own: several run at once.
-        let dir = self.dir.path().join(peer.name());
-        std::fs::create_dir_all(&dir)?;
-        peer::start(
-            peer,
-            &self.options.programs,
-            &job,
-            &self.options.proxy_cpus,
-            &dir,
-        )
-    }
 }
 
 fn one(
@@ -138,87 +75,134 @@ fn one(
     peers: &[Peer],
     progress: &mut impl FnMut(&str),
 ) -> Result<Measured> {
-    let stage = Stage::new(options, scenario)?;
+    let stand = Stand::new(&stand::Options {
+        proxy_cpus: options.proxy_cpus.clone(),
+        load_cpus: options.load_cpus.clone(),
+        ..stand::Options::new(options.programs.clone())
+    })?;
     let mut measured = Measured::new(scenario, peers, &options.programs);
-    if scenario.measure == Measure::IdleMemory {
-        // Memory that was once used is seldom given back: every round needs a fresh process.
-        for round in 0..options.rounds.min(3) {
-            for &peer in peers {
-                let mut running = stage.start(peer)?;
-                measured.note(&running);
-                let sample = round::idle_memory(options, scenario, &mut running)?;
-                progress(&format!(
-                    "  round {} {:8} {}",
-                    round + 1,
-                    peer.name(),
-                    sample.brief(scenario)
-                ));
-                measured.add(peer, sample);
-            }
-        }
-        return Ok(measured);
+    if scenario.kind == Kind::Rules {
+        config::write_map(&stand.dir().join("sites.map"), scenario::MAP_ENTRIES)?;
     }
-    let mut running = Vec::new();
-    for &peer in peers {
-        let mut proxy = stage.start(peer)?;
-        round::check_work(scenario, &proxy)
-            .with_context(|| format!("{} does not do the work", peer.name()))?;
-        proxy.process.check_alive()?;
-        measured.note(&proxy);
-        running.push(proxy);
-    }
-    for round in 0..options.rounds {
-        for proxy in &mut running {
-            if crate::sys::interrupted() {
-                return Ok(measured);
-            }
-            let sample = round::cpu(options, scenario, proxy)?;
-            progress(&format!(
-                "  round {} {:8} {}",
-                round + 1,
-                proxy.peer.name(),
-                sample.brief(scenario)
-            ));
-            measured.add(proxy.peer, sample);
-        }
+    match scenario.measure {
+        Measure::IdleMemory => memory_rounds(options, &stand, scenario, &mut measured, progress),
+        Measure::Cpu => cpu_rounds(options, &stand, scenario, &mut measured, progress),
     }
     Ok(measured)
 }
 
-/// Takes log datagrams and throws them away.
-struct LogSink {
-    addr: SocketAddr,
-    stop: Stop,
-    thread: Option<std::thread::JoinHandle<()>>,
+fn job(stand: &Stand, scenario: &Scenario) -> Result<Job> {
+    let mut job = stand.job()?;
+    scenario.shape(&mut job);
+    if scenario.kind == Kind::Rules {
+        job.act = Act::Rules {
+            map: stand.dir().join("sites.map"),
+            log: stand.log(),
+        };
+    }
+    Ok(job)
 }
 
-impl LogSink {
-    fn start() -> Result<Self> {
-        let socket = UdpSocket::bind("127.0.0.1:0").context("no port for the log")?;
-        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let (addr, stop) = (socket.local_addr()?, Stop::new()?);
-        let seen = stop.clone();
-        let thread = std::thread::Builder::new()
-            .name("log-sink".to_owned())
-            .spawn(move || {
-                let mut line = [0; 4096];
-                while !seen.is_set() {
-                    let _ = socket.recv(&mut line);
-                }
-            })?;
-        Ok(Self {
-            addr,
-            stop,
-            thread: Some(thread),
-        })
+/// Memory that was once used is seldom given back: every round needs a fresh process.
+fn memory_rounds(
+    options: &Options,
+    stand: &Stand,
+    scenario: &Scenario,
+    measured: &mut Measured,
+    progress: &mut impl FnMut(&str),
+) {
+    const ROUNDS_MAX: usize = 3;
+    let peers: Vec<Peer> = measured.peers.iter().map(|p| p.peer).collect();
+    for round in 0..options.rounds.min(ROUNDS_MAX) {
+        for &peer in &peers {
+            if crate::sys::interrupted() {
+                return;
+            }
+            let sample = job(stand, scenario).and_then(|job| {
+                let mut running = stand.start(peer, &job)?;
+                measured.note(&running);
+                limits::idle_memory(stand, &mut running, scenario.conns)
+            });
+            told(round, peer, sample, scenario, measured, progress);
+        }
     }
 }
 
-impl Drop for LogSink {
-    fn drop(&mut self) {
-        self.stop.set();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+fn cpu_rounds(
+    options: &Options,
+    stand: &Stand,
+    scenario: &Scenario,
+    measured: &mut Measured,
+    progress: &mut impl FnMut(&str),
+) {
+    let peers: Vec<Peer> = measured.peers.iter().map(|p| p.peer).collect();
+    let mut running = Vec::new();
+    for peer in peers {
+        let started = job(stand, scenario).and_then(|job| {
+            let mut proxy = stand.start(peer, &job)?;
+            round::check_work(scenario, &proxy).context("it does not do the work")?;
+            proxy.process.check_alive()?;
+            Ok(proxy)
+        });
+        match started {
+            Ok(proxy) => {
+                measured.note(&proxy);
+                running.push(proxy);
+            }
+            Err(error) => {
+                progress(&format!("  {:8} failed: {error:#}", peer.name()));
+                measured.fail(peer, &error);
+            }
+        }
+    }
+    for round in 0..options.rounds {
+        for proxy in &mut running {
+            if crate::sys::interrupted() {
+                return;
+            }
+            let sample = round::load(scenario, proxy)
+                .and_then(|load| stand.measure(proxy, load, options.span));
+            told(round, proxy.peer, sample, scenario, measured, progress);
+        }
+        running.retain(|proxy| !measured.failed(proxy.peer));
+    }
+    for proxy in running.iter().filter(|_| options.count_syscalls) {
+        if crate::sys::interrupted() {
+            return;
+        }
+        match round::syscalls(stand, scenario, proxy) {
+            Ok(per_request) => measured.count_syscalls(proxy.peer, per_request),
+            Err(error) => progress(&format!("  system calls not counted: {error:#}")),
+        }
+    }
+}
+
+/// Keeps and shows what a round gave, or why it gave nothing.
+fn told(
+    round: usize,
+    peer: Peer,
+    sample: Result<crate::measure::Sample>,
+    scenario: &Scenario,
+    measured: &mut Measured,
+    progress: &mut impl FnMut(&str),
+) {
+    match sample {
+        Ok(sample) => {
+            progress(&format!(
+                "  round {} {:8} {}",
+                round + 1,
+                peer.name(),
+                round::brief(&sample, scenario)
+            ));
+            measured.add(peer, sample);
+        }
+        Err(error) => {
+            progress(&format!(
+                "  round {} {:8} failed: {error:#}",
+                round + 1,
+                peer.name()
+            ));
+            measured.fail(peer, &error);
         }
     }
 }
@@ -226,7 +210,7 @@ impl Drop for LogSink {
 /// Which of the wanted peers are there; those that are not are named with the reason.
 ///
 /// # Errors
-/// When none is left, or one that was asked for by path is missing.
+/// When none is left.
 pub fn available(
     wanted: &[Peer],
     programs: &Programs,
@@ -243,15 +227,4 @@ pub fn available(
         bail!("there is no proxy to measure");
     }
     Ok(there)
-}
-
-/// Writes `text` beside others of the same run.
-///
-/// # Errors
-/// When the file cannot be written, with its name.
-pub fn write_file(file: &Path, text: &str) -> Result<()> {
-    if let Some(dir) = file.parent() {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    }
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }

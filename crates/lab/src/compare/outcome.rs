@@ -2,8 +2,8 @@
 
 use super::Options;
 use super::peer::{Peer, Programs, Running};
-use super::round::Sample;
 use super::scenario::{Scenario, Target};
+use crate::measure::Sample;
 use crate::stats::{Interval, bootstrap_median, median, paired_ratios};
 use serde::Serialize;
 
@@ -20,6 +20,8 @@ pub struct Outcome {
     pub cpus: [String; 2],
     /// What was measured.
     pub scenarios: Vec<Measured>,
+    /// Ended by a signal.
+    pub interrupted: bool,
 }
 
 /// One scenario's measurements.
@@ -33,6 +35,8 @@ pub struct Measured {
     pub unit: &'static str,
     /// By proxy.
     pub peers: Vec<PeerRounds>,
+    /// Who could not be measured, and why.
+    pub failures: Vec<(Peer, String)>,
     #[serde(skip)]
     scenario: Scenario,
 }
@@ -50,6 +54,8 @@ pub struct PeerRounds {
     pub config: String,
     /// Round by round.
     pub samples: Vec<Sample>,
+    /// System calls per request, when they were counted.
+    pub syscalls_per_request: Option<f64>,
 }
 
 impl PeerRounds {
@@ -73,12 +79,13 @@ impl Outcome {
         Self {
             baseline: options.baseline,
             rounds: options.rounds,
-            seconds: options.duration.as_secs_f64(),
+            seconds: options.span.duration.as_secs_f64(),
             cpus: [
                 options.proxy_cpus.to_string(),
                 options.load_cpus.to_string(),
             ],
             scenarios: Vec::new(),
+            interrupted: false,
         }
     }
 
@@ -116,12 +123,14 @@ impl Measured {
             command: String::new(),
             config: String::new(),
             samples: Vec::new(),
+            syscalls_per_request: None,
         };
         Self {
             name: scenario.name,
             title: scenario.title,
             unit: scenario.unit(),
             peers: peers.iter().map(rounds).collect(),
+            failures: Vec::new(),
             scenario: *scenario,
         }
     }
@@ -138,6 +147,24 @@ impl Measured {
     pub fn add(&mut self, peer: Peer, sample: Sample) {
         if let Some(rounds) = self.peers.iter_mut().find(|p| p.peer == peer) {
             rounds.samples.push(sample);
+        }
+    }
+
+    /// Keeps why a proxy could not be measured.
+    pub fn fail(&mut self, peer: Peer, error: &anyhow::Error) {
+        self.failures.push((peer, format!("{error:#}")));
+    }
+
+    /// Whether a proxy failed.
+    #[must_use]
+    pub fn failed(&self, peer: Peer) -> bool {
+        self.failures.iter().any(|(failed, _)| *failed == peer)
+    }
+
+    /// Keeps a count of system calls.
+    pub fn count_syscalls(&mut self, peer: Peer, per_request: f64) {
+        if let Some(rounds) = self.peers.iter_mut().find(|p| p.peer == peer) {
+            rounds.syscalls_per_request = Some(per_request);
         }
     }
 
@@ -224,24 +251,10 @@ mod tests {
         let mut measured = Measured::new(&scenario, &peers, &Programs::default());
         for (peer, costs) in costs {
             for &cost in *costs {
-                measured.add(*peer, sample(cost));
+                measured.add(*peer, Sample::of_cost(cost));
             }
         }
         measured
-    }
-
-    fn sample(cost: f64) -> Sample {
-        Sample {
-            cost,
-            user_share: 0.5,
-            busy: 1.0,
-            requests_per_s: 1.0,
-            conns_per_s: 1.0,
-            bits_per_s: 1.0,
-            latency_ns: [1; 4],
-            errors: 0,
-            resident_bytes: 1,
-        }
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! The table of scenarios: what each sends through the proxies, who takes part, what is to be reached.
 
-use super::config::{Act, Job};
+use super::config::{Act, Job, Splice};
 use super::peer::Peer;
-use std::net::SocketAddr;
-use std::path::Path;
 
 /// One comparison.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +40,10 @@ pub enum Measure {
 pub enum Kind {
     /// HTTP, connections kept on both sides.
     KeepAlive,
-    /// The same, bodies spliced.
+    /// The same, bodies spliced when the proxy finds that it pays.
     Splice,
+    /// The same, bodies always spliced.
+    SpliceAlways,
     /// HTTP, a connection per request on both sides.
     Close,
     /// The proxy answers by itself with a redirect; connections kept.
@@ -124,6 +124,15 @@ pub const SCENARIOS: &[Scenario] = &[
         ..BASE
     },
     Scenario {
+        name: "1m-splice-always",
+        title: "keep-alive, 1 MiB always spliced, 16 connections",
+        path: "/?s=1m",
+        conns: 16,
+        kind: Kind::SpliceAlways,
+        targets: &[FLOOR],
+        ..BASE
+    },
+    Scenario {
         name: "close",
         title: "one connection per request, 64 B",
         kind: Kind::Close,
@@ -194,31 +203,17 @@ pub fn select(names: &[String]) -> Result<Vec<Scenario>, String> {
 }
 
 impl Scenario {
-    /// The proxy's job in this scenario. `dir` holds the map, `log` takes the log datagrams.
-    #[must_use]
-    pub fn job(
-        &self,
-        listen: SocketAddr,
-        servers: Vec<SocketAddr>,
-        dir: &Path,
-        log: SocketAddr,
-    ) -> Job {
-        let mut job = Job::new(listen, servers);
+    /// Makes the plain job this scenario's; the rules' map and log are the caller's to add.
+    pub fn shape(&self, job: &mut Job) {
         job.conns_max = job.conns_max.max(self.conns + 1000);
         match self.kind {
-            Kind::KeepAlive => {}
-            Kind::Splice => job.splice = true,
+            Kind::KeepAlive | Kind::Rules => {}
+            Kind::Splice => job.splice = Splice::Auto,
+            Kind::SpliceAlways => job.splice = Splice::Always,
             Kind::Close => job.close = true,
             Kind::Redirect => job.act = Act::Redirect,
             Kind::Tcp => job.tcp = true,
-            Kind::Rules => {
-                job.act = Act::Rules {
-                    map: dir.join("sites.map"),
-                    log,
-                }
-            }
         }
-        job
     }
 
     /// What one unit of work is called.

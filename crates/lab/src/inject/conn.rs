@@ -208,6 +208,11 @@ impl Conn {
                 Outcome::Ready
             }
             Ok(Ok(())) if !flags.intersects(ENDED) => Outcome::Wait,
+            // Taken and reset at once: the connection stood.
+            Ok(Err(Errno::CONNRESET | Errno::PIPE)) => {
+                self.connected = true;
+                Outcome::Failed(ErrorKind::Reset)
+            }
             _ => Outcome::Failed(ErrorKind::Connect),
         }
     }

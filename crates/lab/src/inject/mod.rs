@@ -60,6 +60,9 @@ pub struct Options {
     pub reset: bool,
     /// Each connection sends its requests once and then stays open, idle.
     pub hold: bool,
+    /// A connection that the server ends instead of answering counts as answered (with no status): for servers whose
+    /// job is to refuse.
+    pub refusal_expected: bool,
 }
 
 impl Options {
@@ -84,6 +87,7 @@ impl Options {
             check: false,
             reset: false,
             hold: false,
+            refusal_expected: false,
         }
     }
 

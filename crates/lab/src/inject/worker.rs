@@ -333,6 +333,19 @@ impl Worker {
                         return Ok(());
                     }
                 }
+                Outcome::Failed(ErrorKind::Reset | ErrorKind::Ended)
+                    if self.options.refusal_expected && slot.state == State::Busy =>
+                {
+                    let now_ns = self.now_ns();
+                    let refused = Answer {
+                        status: 0,
+                        keep_alive: false,
+                        right: true,
+                    };
+                    record(&mut self.second, refused, now_ns.saturating_sub(start_ns));
+                    self.close(index);
+                    return self.next(index, now_ns);
+                }
                 Outcome::Failed(kind) => {
                     let draining = slot.state == State::Draining;
                     if !draining {

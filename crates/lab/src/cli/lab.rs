@@ -1,0 +1,154 @@
+//! The experiments on the command line, one by one and all together.
+
+use super::judge::ProgramArgs;
+use crate::compare::peer::{Peer, Programs};
+use crate::compare::{self, scenario};
+use crate::experiments::{self, Plan};
+use crate::host::CpuList;
+use crate::measure::Span;
+use crate::report::{Report, html};
+use crate::stand::split_cpus;
+use crate::units::parse_time;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// What all experiments take.
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    /// Proxies to measure
+    #[arg(short, long, value_enum, value_delimiter = ',', default_values_t = Peer::ALL)]
+    peers: Vec<Peer>,
+    #[command(flatten)]
+    programs: ProgramArgs,
+    /// Length of each measure (default: the experiment's own)
+    #[arg(short, long, value_parser = parse_time)]
+    duration: Option<Duration>,
+    /// CPUs of the proxy (default: the first)
+    #[arg(long)]
+    proxy_cpus: Option<CpuList>,
+    /// CPUs of load and origin (default: all but the first)
+    #[arg(long)]
+    load_cpus: Option<CpuList>,
+    /// Few points, short measures
+    #[arg(long)]
+    short: bool,
+    /// Client, proxy and origin as hosts of their own in network namespaces (needs root)
+    #[arg(long)]
+    netns: bool,
+    /// Folder for pages, pictures and data
+    #[arg(short, long, default_value = "target/lab")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepArgs {
+    /// Series to run (default: all; with --short the first two)
+    #[arg(long, value_delimiter = ',')]
+    series: Vec<String>,
+    #[command(flatten)]
+    plan: PlanArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ExperimentArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+}
+
+impl PlanArgs {
+    fn plan(&self) -> Result<Plan> {
+        let programs = Programs::from(self.programs.clone());
+        let peers = compare::available(&self.peers, &programs, |reason| {
+            eprintln!("left out: {reason}")
+        })?;
+        let (first, rest) = split_cpus();
+        Ok(Plan {
+            peers,
+            programs,
+            proxy_cpus: self.proxy_cpus.clone().unwrap_or(first),
+            load_cpus: self.load_cpus.clone().unwrap_or(rest),
+            duration: self.duration,
+            short: self.short,
+            netns: self.netns,
+        })
+    }
+
+    fn finish(&self, report: &Report) -> Result<ExitCode> {
+        print!("{}", report.terminal());
+        println!("written: {}", report.write(&self.out)?.display());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl SweepArgs {
+    pub fn run(self) -> Result<ExitCode> {
+        self.plan
+            .finish(&experiments::sweep::run(&self.plan.plan()?, &self.series)?)
+    }
+}
+
+impl ExperimentArgs {
+    pub fn run(self, experiment: fn(&Plan) -> Result<Report>) -> Result<ExitCode> {
+        self.plan.finish(&experiment(&self.plan.plan()?)?)
+    }
+
+    /// Every experiment, and the page that leads to them.
+    pub fn run_all(self) -> Result<ExitCode> {
+        let plan = self.plan.plan()?;
+        let started = Instant::now();
+        let mut reports = vec![bench(&plan)?];
+        let sweep: fn(&Plan) -> Result<Report> = |plan| experiments::sweep::run(plan, &[]);
+        for experiment in [
+            sweep,
+            experiments::sessions::run,
+            experiments::splice::run,
+            experiments::workers::run,
+            experiments::limits::run,
+        ] {
+            if crate::sys::interrupted() {
+                break;
+            }
+            reports.push(experiment(&plan)?);
+        }
+        for report in &reports {
+            report.write(&self.plan.out)?;
+            print!("\n{}", report.terminal());
+        }
+        let index = self.plan.out.join("index.html");
+        std::fs::write(&index, html::index(&reports))
+            .with_context(|| format!("cannot write {}", index.display()))?;
+        println!(
+            "\nwritten after {:.0} s: {}",
+            started.elapsed().as_secs_f64(),
+            index.display()
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The targets' scenarios, as one of the experiments.
+fn bench(plan: &Plan) -> Result<Report> {
+    let (rounds, warm_up_ms, duration_ms) = if plan.short {
+        (3, 150, 400)
+    } else {
+        (11, 500, 2000)
+    };
+    let options = compare::Options {
+        scenarios: scenario::select(&[]).map_err(anyhow::Error::msg)?,
+        peers: plan.peers.clone(),
+        programs: plan.programs.clone(),
+        rounds,
+        span: Span::new(
+            Duration::from_millis(warm_up_ms),
+            Duration::from_millis(duration_ms),
+        ),
+        proxy_cpus: plan.proxy_cpus.clone(),
+        load_cpus: plan.load_cpus.clone(),
+        baseline: Peer::Haproxy,
+        count_syscalls: true,
+    };
+    compare::report::report(&compare::run(&options, experiments::telling)?, "compare")
+}

@@ -1,0 +1,184 @@
+//! The published experiments, each one command: the same procedure for every proxy, on this machine, now.
+//!
+//! What they share is here: the plan (who, how long, on which CPUs), starting a proxy and noting why it could not be,
+//! and the tables' cells. Each experiment is a file of its own with one function that gives a [`Report`].
+
+pub mod limits;
+pub mod sessions;
+pub mod splice;
+pub mod sweep;
+pub mod workers;
+
+use crate::compare::config::Job;
+use crate::compare::peer::{Peer, Programs, Running};
+use crate::host::CpuList;
+use crate::inject::mix::{Mix, Spec};
+use crate::inject::{self};
+use crate::measure::{Sample, Span};
+use crate::report::chart::Colour;
+use crate::report::{Report, Table};
+use crate::stand::{self, Stand};
+use anyhow::Result;
+use std::time::Duration;
+
+/// What all experiments need to know.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Whom to measure, in this order.
+    pub peers: Vec<Peer>,
+    /// Where the programs are.
+    pub programs: Programs,
+    /// CPUs of the proxy.
+    pub proxy_cpus: CpuList,
+    /// CPUs of load and origin.
+    pub load_cpus: CpuList,
+    /// Length of each measure; `None`: the experiment's own.
+    pub duration: Option<Duration>,
+    /// Few points and short measures: shows the form, says little.
+    pub short: bool,
+    /// Build hosts in network namespaces where the experiment wants them; without root the loopback serves.
+    pub netns: bool,
+}
+
+impl Plan {
+    /// The measure, given the experiment's own long and short lengths.
+    #[must_use]
+    pub fn span(&self, long: Duration, short: Duration) -> Span {
+        let duration = self
+            .duration
+            .unwrap_or(if self.short { short } else { long });
+        Span::new((duration / 4).min(Duration::from_secs(2)), duration)
+    }
+
+    /// A stand on the loopback, or on three hosts with these MTUs when they can be had.
+    ///
+    /// # Errors
+    /// As [`Stand::new`].
+    pub fn stand(&self, mtu: Option<(u32, u32)>) -> Result<Stand> {
+        let mut options = stand::Options {
+            proxy_cpus: self.proxy_cpus.clone(),
+            load_cpus: self.load_cpus.clone(),
+            mtu: mtu.filter(|_| self.netns),
+            ..stand::Options::new(self.programs.clone())
+        };
+        match Stand::new(&options) {
+            Err(error) if options.mtu.is_some() => {
+                eprintln!("on the loopback instead of three hosts: {error:#}");
+                options.mtu = None;
+                Stand::new(&options)
+            }
+            result => result,
+        }
+    }
+}
+
+/// Measures one proxy at one job; what fails is noted in the report and gives nothing.
+pub fn try_measure(
+    report: &mut Report,
+    stand: &Stand,
+    peer: Peer,
+    shape: impl FnOnce(&mut Job),
+    measure: impl FnOnce(&mut Running) -> Result<Sample>,
+) -> Option<Sample> {
+    if crate::sys::interrupted() {
+        report.interrupted = true;
+        return None;
+    }
+    let result = stand.job().and_then(|mut job| {
+        shape(&mut job);
+        let mut running = stand.start(peer, &job)?;
+        let sample = measure(&mut running)?;
+        note_config(report, &running);
+        Ok(sample)
+    });
+    match result {
+        Ok(sample) => Some(sample),
+        Err(error) => {
+            let text = format!("{} failed: {error:#}", peer.name());
+            eprintln!("  {text}");
+            report.text(text);
+            None
+        }
+    }
+}
+
+/// Keeps a proxy's configuration at the end of the report, once for each text.
+fn note_config(report: &mut Report, running: &Running) {
+    use crate::report::Block;
+    let port = running.addr.to_string();
+    let clean = |text: &str| text.replace(&port, "ADDR:PORT");
+    let text = format!(
+        "# {}\n{}",
+        clean(&running.process.command),
+        clean(&running.config)
+    );
+    let body = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let known = report.blocks.iter().any(|block| match block {
+        Block::Code(caption, old) => {
+            caption.starts_with(running.peer.name())
+                && (running.config.is_empty() || body(old) == body(&text))
+        }
+        _ => false,
+    });
+    if !known {
+        report.code(
+            &format!(
+                "{}: a configuration of this experiment",
+                running.peer.name()
+            ),
+            &text,
+        );
+    }
+}
+
+/// A load of plain GETs.
+///
+/// # Errors
+/// When the path is no request target.
+pub fn gets(proxy: &Running, path: &str, conns: usize, close: bool) -> Result<inject::Options> {
+    let mix = Mix::single(&Spec::get(path), &proxy.addr.to_string(), close)?;
+    let mut load = inject::Options::new(proxy.addr, mix);
+    load.conns = conns;
+    load.requests_per_conn = close.then_some(1);
+    Ok(load)
+}
+
+/// The colour of a proxy in every chart.
+#[must_use]
+pub fn colour(peer: Peer) -> Colour {
+    match peer {
+        Peer::Sluice => Colour::Blue,
+        Peer::Haproxy => Colour::Orange,
+        Peer::Nginx => Colour::Teal,
+        Peer::Relay => Colour::Grey,
+    }
+}
+
+/// A cell of a figure that may be missing.
+#[must_use]
+pub fn cell(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value
+        .filter(|v| v.is_finite())
+        .map_or_else(|| "-".to_owned(), show)
+}
+
+/// Tells on standard error what is measured now.
+pub fn telling(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The `us sy id` cells of a sample: the proxy's CPUs in per cent.
+#[must_use]
+pub fn cpu_cells(sample: &Sample) -> [String; 3] {
+    sample
+        .cpu_shares
+        .map(|share| cell(Some(share * 100.0), |v| format!("{v:.0}")))
+}
+
+/// A table whose first column is named, followed by one per proxy.
+#[must_use]
+pub fn table_of_peers(first: &str, peers: &[Peer]) -> Table {
+    let mut heads = vec![first];
+    heads.extend(peers.iter().map(|peer| peer.name()));
+    Table::new(&heads)
+}

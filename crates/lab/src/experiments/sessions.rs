@@ -1,0 +1,174 @@
+//! The sessions of 2009: how fast connections are set up and torn down, step by step.
+//!
+//! A reject before a byte is read, a request parsed and answered with a redirect (kept and closed), a small object
+//! forwarded. On three hosts the packets of a session are counted on the cables.
+
+use super::{Plan, cell, gets, telling, try_measure};
+use crate::compare::config::{Act, Job};
+use crate::compare::peer::{Peer, Running};
+use crate::measure::{Sample, Span};
+use crate::netns::{CLIENT_SIDE, Netns, ORIGIN_SIDE, Packets};
+use crate::report::{Report, Table};
+use crate::stand::Stand;
+use crate::units::{show_count, show_ns};
+use anyhow::Result;
+use serde_json::json;
+use std::time::Duration;
+
+const CONNS: usize = 64;
+
+/// One step.
+struct Step {
+    name: &'static str,
+    title: &'static str,
+    act: Act,
+    close: bool,
+    /// The peers that can do it.
+    relay: bool,
+}
+
+fn steps() -> [Step; 4] {
+    let step = |name, title, act, close| Step {
+        name,
+        title,
+        act,
+        close,
+        relay: false,
+    };
+    [
+        step("reject", "TCP-level reject", Act::Reject, true),
+        step(
+            "redirect",
+            "parse, redirect by nbsrv, keep-alive",
+            Act::RedirectIfDown,
+            false,
+        ),
+        step(
+            "redirect-close",
+            "accept, parse, redirect, close",
+            Act::RedirectIfDown,
+            true,
+        ),
+        Step {
+            relay: true,
+            ..step(
+                "forward",
+                "forward a 64-byte object, close",
+                Act::Forward,
+                true,
+            )
+        },
+    ]
+}
+
+/// Runs all steps.
+///
+/// # Errors
+/// When the stand cannot be built.
+pub fn run(plan: &Plan) -> Result<Report> {
+    let mut report = Report::new(
+        "sessions",
+        "Sessions",
+        "Rates of set-up and teardown: a TCP-level reject, a parsed request answered with a redirect, the same with a \
+         connection each, and a 64-byte object forwarded. Packets per session are counted on the cables.",
+    );
+    let span = plan.span(Duration::from_secs(10), Duration::from_millis(1000));
+    let mut data = Vec::new();
+    for step in steps() {
+        let stand = plan.stand(Some((1500, 1500)))?;
+        let mut table = Table::new(&[
+            "proxy",
+            "sessions/s",
+            "us/session",
+            "user",
+            "p50",
+            "p99",
+            "packets to client",
+            "packets to origin",
+            "errors",
+        ]);
+        telling(&format!("sessions {}", step.name));
+        for &peer in plan
+            .peers
+            .iter()
+            .filter(|&&peer| step.relay || peer != Peer::Relay)
+        {
+            let mut packets = None;
+            let shape = |job: &mut Job| {
+                job.act = step.act.clone();
+                job.close = step.close;
+            };
+            let measured = try_measure(&mut report, &stand, peer, shape, |proxy| {
+                packets = count_packets(&stand, proxy, &step)?;
+                one(&stand, proxy, &step, span)
+            });
+            let Some(sample) = measured else { continue };
+            telling(&format!(
+                "  {:8} {} sessions/s, {:.1} us",
+                peer.name(),
+                show_count(sample.requests_per_s),
+                sample.cost
+            ));
+            let per_session = |n: Option<f64>| cell(n, |v| format!("{v:.1}"));
+            table.row([
+                peer.name().to_owned(),
+                show_count(sample.requests_per_s),
+                format!("{:.2}", sample.cost),
+                cell(Some(sample.user_share * 100.0), |v| format!("{v:.0}%")),
+                show_ns(sample.latency_ns[0]),
+                show_ns(sample.latency_ns[2]),
+                per_session(packets.map(|p| p.0)),
+                per_session(packets.map(|p| p.1)),
+                sample.errors.to_string(),
+            ]);
+            data.push(json!({"step": step.name, "proxy": peer.name(), "sample": sample, "packets": packets}));
+        }
+        report.heading(step.title);
+        report.table(table);
+    }
+    report.data = json!(data);
+    Ok(report)
+}
+
+fn load(proxy: &Running, step: &Step) -> Result<crate::inject::Options> {
+    let mut load = gets(proxy, "/?s=64", CONNS, step.close)?;
+    load.refusal_expected = step.act == Act::Reject;
+    Ok(load)
+}
+
+fn one(stand: &Stand, proxy: &mut Running, step: &Step, span: Span) -> Result<Sample> {
+    stand.measure(proxy, load(proxy, step)?, span)
+}
+
+/// Packets per session, both directions together, on the client's and on the origin's cable; a thousand sessions
+/// one after the other, so that nothing is merged with a neighbour's.
+fn count_packets(stand: &Stand, proxy: &Running, step: &Step) -> Result<Option<(f64, f64)>> {
+    const SESSIONS: u64 = 1000;
+    let Some(hosts) = &stand.hosts else {
+        return Ok(None);
+    };
+    let both = |netns: &Netns, side| {
+        netns
+            .packets(side)
+            .map(|Packets { received, sent }| received + sent)
+    };
+    let read = || -> Result<(u64, u64)> {
+        Ok((
+            both(&hosts.client, CLIENT_SIDE)?,
+            both(&hosts.origin, ORIGIN_SIDE)?,
+        ))
+    };
+    let before = read()?;
+    let load = crate::inject::Options {
+        conns: 1,
+        requests_max: Some(SESSIONS),
+        ..load(proxy, step)?
+    };
+    let report = stand.load(load)?.wait(|_| {})?;
+    let after = read()?;
+    let sessions = report.counts.requests.max(1) as f64;
+    Ok(Some((
+        (after.0 - before.0) as f64 / sessions,
+        (after.1 - before.1) as f64 / sessions,
+    )))
+}

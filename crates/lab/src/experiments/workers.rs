@@ -1,0 +1,211 @@
+//! The cookbook of 2019: what more workers bring, for connections, requests, throughput and latency.
+
+use super::{Plan, cell, colour, gets, telling, try_measure};
+use crate::compare::config::Job;
+use crate::compare::peer::{Peer, Running};
+use crate::host::CpuList;
+use crate::inject;
+use crate::measure::Sample;
+use crate::report::chart::{Chart, Series, Side};
+use crate::report::{Report, Table};
+use crate::units::{show_count, show_ns};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const CONNS: usize = 128;
+/// Sizes of the throughput table.
+const SIZES: [&str; 9] = [
+    "400", "1k", "10k", "32k", "64k", "100k", "128k", "256k", "1m",
+];
+const SHORT_SIZES: [&str; 3] = ["1k", "32k", "1m"];
+
+/// What is looked at.
+struct Aspect {
+    title: String,
+    /// Column and axis label.
+    unit: &'static str,
+    path: String,
+    close: bool,
+    /// Requests per second in the open loop.
+    rate: Option<f64>,
+    value: fn(&Sample) -> f64,
+    show: fn(f64) -> String,
+}
+
+fn aspects(plan: &Plan) -> Vec<Aspect> {
+    let base = |title: &str, unit, path: &str, value, show| Aspect {
+        title: title.to_owned(),
+        unit,
+        path: path.to_owned(),
+        close: false,
+        rate: None,
+        value,
+        show,
+    };
+    let rate = if plan.short { 2_000.0 } else { 10_000.0 };
+    let latency = format!("latency (p99) at {} requests per second", show_count(rate));
+    let mut all = vec![
+        Aspect {
+            close: true,
+            ..base(
+                "connections per second, 204 each",
+                "conn/s",
+                "/0",
+                |s| s.conns_per_s,
+                show_count,
+            )
+        },
+        base(
+            "requests per second, 1 KiB",
+            "req/s",
+            "/?s=1k",
+            |s| s.requests_per_s,
+            show_count,
+        ),
+        Aspect {
+            rate: Some(rate),
+            ..base(
+                &latency,
+                "p99",
+                "/?s=1k",
+                |s| s.latency_ns[2] as f64,
+                |ns| show_ns(ns as u64),
+            )
+        },
+    ];
+    let sizes: &[&str] = if plan.short { &SHORT_SIZES } else { &SIZES };
+    all.extend(sizes.iter().map(|size| {
+        let title = format!("throughput, objects of {size}");
+        base(
+            &title,
+            "bit/s",
+            &format!("/?s={size}"),
+            |s| s.bits_per_s,
+            show_count,
+        )
+    }));
+    all
+}
+
+/// Runs from one worker to as many as there are CPUs.
+///
+/// # Errors
+/// When the stand cannot be built.
+pub fn run(plan: &Plan) -> Result<Report> {
+    let cpus = CpuList::allowed().0.len().max(1);
+    let steps: Vec<usize> = (0..)
+        .map(|n| 1 << n)
+        .take_while(|&n| n < cpus)
+        .chain([cpus])
+        .collect();
+    let mut report = Report::new(
+        "workers",
+        "Workers",
+        "The same proxy with one worker and more. Load and origin use the machine's CPUs too: a worker that shares its CPU with \
+         them gains less than one on a machine of its own, for all proxies alike.",
+    );
+    // With more workers than CPUs set apart for them, everybody shares all.
+    let all = Plan {
+        proxy_cpus: CpuList::allowed(),
+        load_cpus: CpuList::allowed(),
+        ..plan.clone()
+    };
+    let stand = all.stand(None)?;
+    let span = plan.span(Duration::from_secs(10), Duration::from_millis(500));
+    let mut data = Vec::new();
+    for aspect in aspects(plan) {
+        telling(&format!("workers: {}", aspect.title));
+        let mut rows = Vec::new();
+        for &peer in &plan.peers {
+            let mut points = Vec::new();
+            for &workers in &steps {
+                let shape = |job: &mut Job| {
+                    job.workers = workers;
+                    job.close = aspect.close;
+                };
+                let measured = try_measure(&mut report, &stand, peer, shape, |proxy| {
+                    let load = load(proxy, &aspect)?;
+                    stand.measure(proxy, load, span)
+                });
+                let Some(sample) = measured else { break };
+                telling(&format!(
+                    "  {:8} {workers} workers {}",
+                    peer.name(),
+                    (aspect.show)((aspect.value)(&sample))
+                ));
+                data.push(json!({"aspect": aspect.title, "proxy": peer.name(), "workers": workers, "sample": sample}));
+                points.push((workers, (aspect.value)(&sample)));
+            }
+            rows.push((peer, points));
+        }
+        show(&mut report, &aspect, &steps, &rows);
+    }
+    report.data = Value::Array(data);
+    Ok(report)
+}
+
+fn load(proxy: &Running, aspect: &Aspect) -> Result<inject::Options> {
+    Ok(inject::Options {
+        rate: aspect.rate,
+        ..gets(proxy, &aspect.path, CONNS, aspect.close)?
+    })
+}
+
+fn show(report: &mut Report, aspect: &Aspect, steps: &[usize], rows: &[(Peer, Vec<(usize, f64)>)]) {
+    let mut heads = vec!["proxy".to_owned()];
+    for &workers in steps {
+        heads.push(format!(
+            "{workers} worker{}",
+            if workers == 1 { "" } else { "s" }
+        ));
+        if workers > 1 {
+            heads.push("gain".to_owned());
+        }
+    }
+    let mut table = Table {
+        heads,
+        rows: Vec::new(),
+    };
+    for (peer, points) in rows {
+        let at = |workers| points.iter().find(|p| p.0 == workers).map(|p| p.1);
+        let mut row = vec![peer.name().to_owned()];
+        for &workers in steps {
+            row.push(cell(at(workers), aspect.show));
+            if workers > 1 {
+                let gain = at(workers).zip(at(1)).map(|(now, one)| now / one);
+                row.push(cell(gain, |gain| format!("{gain:.2}x")));
+            }
+        }
+        table.row(row);
+    }
+    report.heading(&aspect.title);
+    report.table(table);
+    let series = rows.iter().map(|(peer, points)| Series {
+        name: peer.name().to_owned(),
+        colour: colour(*peer),
+        side: Side::Left,
+        points: points
+            .iter()
+            .map(|&(workers, value)| (workers as f64, value))
+            .collect(),
+    });
+    let name: String = aspect
+        .title
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    report.chart(
+        &name,
+        Chart {
+            title: aspect.title.clone(),
+            x_label: "workers".to_owned(),
+            x_log: false,
+            x_show: |v| format!("{v:.0}"),
+            left_label: aspect.unit.to_owned(),
+            right_label: None,
+            y_show: aspect.show,
+            series: series.collect(),
+        },
+    );
+}
