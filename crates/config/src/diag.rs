@@ -114,13 +114,35 @@ impl Diagnostic {
             )?;
         }
         if let Some(hint) = &self.hint {
-            for (n, line) in hint.lines().enumerate() {
+            for (n, line) in wrap(hint).iter().enumerate() {
                 let mark = if n == 0 { "=" } else { " " };
                 writeln!(out, " {:>gutter$} {mark} {line}", "")?;
             }
         }
         Ok(())
     }
+}
+
+/// Columns of a hint's lines.
+const HINT_COLUMNS: usize = 110;
+
+/// Breaks a long hint (a list of keywords) at its blanks.
+fn wrap(hint: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in hint.lines() {
+        let mut current = String::new();
+        for word in line.split(' ') {
+            if !current.is_empty() && current.len() + 1 + word.len() > HINT_COLUMNS {
+                lines.push(std::mem::take(&mut current));
+            }
+            if !current.is_empty() {
+                current.push(' ');
+            }
+            current.push_str(word);
+        }
+        lines.push(current);
+    }
+    lines
 }
 
 /// Columns shown of a line: a longer one is cut around its span.

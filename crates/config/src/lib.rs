@@ -15,6 +15,7 @@ pub mod lex;
 pub mod line;
 mod log_target;
 pub mod model;
+mod predefined;
 pub mod proxy;
 pub mod raw;
 pub mod read;
@@ -39,10 +40,32 @@ pub struct Loaded {
 /// Reads a whole configuration.
 pub fn load(files: &[SourceFile], opts: &LoadOptions<'_>) -> Loaded {
     let mut cx = Cx::new(opts);
+    predefined::set(&mut cx.environ, files, opts);
     for file in files {
+        let before = cx.diagnostics.len();
         read::read_file(&mut cx, file);
+        if cx.diagnostics[before..]
+            .iter()
+            .any(|d| d.severity == Severity::Alert)
+        {
+            let message = format!("Error(s) found in configuration file : {}", file.name);
+            cx.report_plain(Severity::Alert, message);
+        }
     }
-    resolve::resolve(cx)
+    let mut loaded = resolve::resolve(cx);
+    if loaded.model.is_none() {
+        loaded.diagnostics.push(Diagnostic {
+            severity: Severity::Alert,
+            origin: None,
+            message: "Fatal errors found in configuration.".into(),
+            excerpt: None,
+            hint: None,
+        });
+    }
+    if !opts.diag {
+        loaded.diagnostics.retain(|d| d.severity > Severity::Diag);
+    }
+    loaded
 }
 
 #[cfg(test)]

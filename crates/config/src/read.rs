@@ -131,11 +131,11 @@ pub(crate) fn dispatch(cx: &mut Cx<'_>, mut line: Line) {
         if cx.section.is_empty() {
             let names = crate::section::SECTIONS.iter().map(|s| s.name);
             let maybe = suggest(first, names)
-                .map_or(String::new(), |n| format!("; did you mean '{n}' maybe ?"));
+                .map_or(String::new(), |n| format!(" Did you mean '{n}' maybe ?"));
             cx.error_at(
                 &line,
                 0,
-                format!("unknown keyword '{first}' out of section{maybe}"),
+                format!("unknown keyword '{first}' out of section.{maybe}"),
             );
         }
         return;

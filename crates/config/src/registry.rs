@@ -293,6 +293,8 @@ pub fn lookup(section: Sections, words: &[&str]) -> Lookup {
                     .count()
                     == known
             })
+            // What is gone or does nothing is not what somebody looks for.
+            .filter(|k| matches!(k.run, Run::Do(_) | Run::Later(_)))
             .filter_map(|k| k.name.split(' ').nth(known))
             .collect();
         next.dedup();

@@ -68,7 +68,7 @@ pub(crate) fn error_code(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<u1
 /// A file that is read now, with a bound on its size.
 fn file(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<Arc<[u8]>> {
     let path = cx.need(line, word, "a file name")?;
-    match cx.opts.loader.load(path) {
+    match cx.load_file(path) {
         Ok(bytes) if bytes.len() > BODY_MAX => {
             cx.error_at(line, word, format!("file '{path}' is larger than 16 MiB"));
             None

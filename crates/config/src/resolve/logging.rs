@@ -4,17 +4,10 @@ use sluice_expr::place::Place;
 use sluice_expr::{LogFormat, Purpose};
 use std::sync::Arc;
 
-use super::Resolver;
+use super::{Resolver, formats};
 use crate::line::Line;
 use crate::model::{LogTarget, Logging, Mode, PeerAddr};
 use crate::raw::{RawLog, RawLogFormat, RawProxy, Settings};
-
-/// `option httplog clf`
-const HTTP_CLF: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";
-/// `option tcplog clf`
-const TCP_CLF: &str = "%{+Q}o %{-Q}ci - - [%T] \"TCP \" 000 %B \"\" \"\" %cp %ms %ft %b %s %Th %Tw %Tc %Tt %U %ts-- %ac %fc %bc %sc %rc %sq %bq \"\" \"\" ";
-/// `option httpslog`: the HTTP line, then what is known of TLS.
-const HTTPS_TAIL: &str = " %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc";
 
 pub(super) fn is_clf(s: &Settings) -> bool {
     matches!(
@@ -77,15 +70,12 @@ fn traffic_format(resolver: &mut Resolver<'_>, index: usize, s: &Settings) -> Op
         Some(RawLogFormat::Http { clf: false, line }) => {
             resolver.built_in(sluice_expr::logformat::HTTPLOG, line)
         }
-        Some(RawLogFormat::Http { clf: true, line }) => resolver.built_in(HTTP_CLF, line),
-        Some(RawLogFormat::Https { line }) => {
-            let text = format!("{}{HTTPS_TAIL}", sluice_expr::logformat::HTTPLOG);
-            resolver.built_in(&text, line)
-        }
+        Some(RawLogFormat::Http { clf: true, line }) => resolver.built_in(formats::HTTP_CLF, line),
+        Some(RawLogFormat::Https { line }) => resolver.built_in(&formats::https(), line),
         Some(RawLogFormat::Tcp { clf: false, line }) => {
             resolver.built_in(sluice_expr::logformat::TCPLOG, line)
         }
-        Some(RawLogFormat::Tcp { clf: true, line }) => resolver.built_in(TCP_CLF, line),
+        Some(RawLogFormat::Tcp { clf: true, line }) => resolver.built_in(formats::TCP_CLF, line),
         None => {
             let mode = match raw.mode() {
                 Mode::Http => "HTTP",

@@ -3,6 +3,7 @@
 
 mod consistency;
 mod defaults;
+pub(crate) mod formats;
 mod logging;
 mod names;
 mod proxy;
