@@ -29,18 +29,8 @@ fn main() -> ExitCode {
         let mut found = (host, 0).to_socket_addrs().ok()?;
         found.next().map(|a| a.ip())
     };
-    let opts = LoadOptions {
-        env: std::env::vars().collect(),
-        loader: &Disk,
-        lookup: &lookup,
-        store: Default::default(),
-        localpeer: "local".into(),
-        master_worker: false,
-        features: Vec::new(),
-        enabled: Vec::new(),
-        tls_library: String::new(),
-        diag: false,
-    };
+    let mut opts = LoadOptions::new(&Disk, &lookup);
+    opts.env = std::env::vars().collect();
     let loaded = load(&files, &opts);
     for finding in &loaded.diagnostics {
         if finding.severity > Severity::Diag {

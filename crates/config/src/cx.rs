@@ -40,6 +40,24 @@ pub struct LoadOptions<'a> {
     pub diag: bool,
 }
 
+impl<'a> LoadOptions<'a> {
+    /// An empty environment, a fresh pattern store, no features. Set the fields that are known better.
+    pub fn new(loader: &'a dyn Loader, lookup: &'a dyn Fn(&str) -> Option<IpAddr>) -> Self {
+        LoadOptions {
+            env: Vec::new(),
+            loader,
+            lookup,
+            store: Arc::default(),
+            localpeer: "localhost".into(),
+            master_worker: false,
+            features: Vec::new(),
+            enabled: Vec::new(),
+            tls_library: String::new(),
+            diag: false,
+        }
+    }
+}
+
 /// An expression whose names are bound once every section is known.
 pub(crate) enum Pending {
     Expr(Expr),

@@ -9,6 +9,7 @@ pub mod addr;
 pub mod condition;
 pub mod cx;
 pub mod diag;
+pub mod dump;
 pub mod environ;
 pub mod files;
 pub mod lex;
@@ -24,6 +25,7 @@ pub mod resolve;
 pub mod section;
 pub mod values;
 
+pub use condition::{Facts, eval_condition};
 pub use cx::{Cx, LoadOptions};
 pub use diag::{Diagnostic, RenderOptions, Severity};
 pub use read::SourceFile;

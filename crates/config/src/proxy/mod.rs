@@ -37,7 +37,19 @@ use sluice_expr::{Expr, LogFormat, Purpose};
 use crate::cx::{Cx, Pending};
 use crate::diag::suggest;
 use crate::line::Line;
-use crate::registry::Keyword;
+use crate::model::Bind;
+use crate::raw::RawServer;
+use crate::registry::{Keyword, LineWord};
+
+/// The words of `bind` lines.
+pub(crate) fn bind_words() -> &'static [LineWord<Bind>] {
+    bind::WORDS
+}
+
+/// The words of `server` lines.
+pub(crate) fn server_words() -> [&'static [LineWord<RawServer>]; 2] {
+    [server::WORDS, server_check::WORDS]
+}
 
 /// The tables, in the order of the documentation.
 pub(crate) static TABLES: &[&[Keyword]] = &[

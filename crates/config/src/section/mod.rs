@@ -3,6 +3,7 @@
 mod global;
 pub(crate) mod header;
 mod http_errors;
+mod later;
 mod ring;
 mod userlist;
 
@@ -14,8 +15,12 @@ use crate::registry::{Keyword, Sections};
 
 /// The tables of all sections but the proxies', in the order the documentation shows.
 pub(crate) fn tables() -> impl Iterator<Item = &'static [Keyword]> {
-    let small: [&'static [Keyword]; 3] =
-        [userlist::KEYWORDS, http_errors::KEYWORDS, ring::KEYWORDS];
+    let small: [&'static [Keyword]; 4] = [
+        userlist::KEYWORDS,
+        http_errors::KEYWORDS,
+        ring::KEYWORDS,
+        later::KEYWORDS,
+    ];
     global::TABLES.iter().copied().chain(small)
 }
 

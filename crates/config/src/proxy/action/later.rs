@@ -16,6 +16,7 @@ later_actions! {
     "do-resolve*" in [content req] "resolvers";
     "send-spoe-group" in [content tcpres req res] "SPOE";
     "attach-srv" in [sess] "reverse HTTP";
+    "ot-group" in [content tcpres req res after] "OpenTracing";
     "add-headers-bin" in [req res after] "binary header lists";
     "set-headers-bin" in [req res after] "binary header lists";
     "del-headers-bin" in [req res after] "binary header lists";
