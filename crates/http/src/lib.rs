@@ -19,6 +19,7 @@ mod chunk;
 pub mod default_errors;
 mod error;
 mod fields;
+pub mod forwarded;
 mod framing;
 mod head;
 mod headers;

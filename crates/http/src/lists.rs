@@ -62,8 +62,9 @@ pub struct Cookies<'a> {
 
 /// The `name=value` pairs of a `Cookie` header, in order.
 ///
-/// Both `;` and `,` separate, blanks around names and values are dropped, a quoted value keeps its
-/// quotes and may hold separators, and a name without `=` is skipped.
+/// As HAProxy reads them: commas part the value first, then `;` and `,` part the cookies, neither
+/// inside quotes. Blanks around names and values are dropped, quotes stay. A name without `=`, or
+/// with nothing at all after it, is skipped.
 pub fn cookies(value: &[u8]) -> Cookies<'_> {
     Cookies { rest: value }
 }
@@ -80,8 +81,15 @@ impl<'a> Iterator for Cookies<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.rest.is_empty() {
-            let (pair, rest) = first_pair(self.rest);
-            self.rest = rest;
+            let item_end = unquoted(self.rest, |b| b == b',');
+            let item = trim_end(self.rest.get(..item_end).unwrap_or_default());
+            let (pair, taken) = first_pair(item);
+            let taken = if taken < item.len() {
+                taken
+            } else {
+                item_end + 1
+            };
+            self.rest = self.rest.get(taken..).unwrap_or_default();
             if pair.is_some() {
                 return pair;
             }
@@ -92,35 +100,76 @@ impl<'a> Iterator for Cookies<'a> {
 
 /// The cookie that one `Set-Cookie` header value sets; its attributes are left out.
 pub fn set_cookie(value: &[u8]) -> Option<(&[u8], &[u8])> {
-    first_pair(value).0
+    first_pair(trim_end(value)).0
 }
 
 type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// The first `name=value` of `text`, if that is what stands there, and what follows its separator.
-fn first_pair(text: &[u8]) -> (Option<Pair<'_>>, &[u8]) {
+/// The first `name=value` of `text`, if that is what stands there, and the length of what was read,
+/// separator included.
+fn first_pair(text: &[u8]) -> (Option<Pair<'_>>, usize) {
     let separates = |b: u8| matches!(b, b';' | b',');
+    let name_end = text.iter().position(|&b| b == b'=' || separates(b));
+    let name_end = name_end.unwrap_or(text.len());
+    let value_start = name_end + 1;
+    if value_start >= text.len() || text.get(name_end) != Some(&b'=') {
+        return (None, value_start);
+    }
+    let after = text.get(value_start..).unwrap_or_default();
+    let value_len = unquoted(after, separates);
+    let name = trim(text.get(..name_end).unwrap_or_default());
+    let value = trim(after.get(..value_len).unwrap_or_default());
+    (
+        (!name.is_empty()).then_some((name, value)),
+        value_start + value_len + 1,
+    )
+}
+
+fn trim_end(text: &[u8]) -> &[u8] {
     let end = text
         .iter()
-        .position(|&b| b == b'=' || separates(b))
-        .unwrap_or(text.len());
-    let name = trim(text.get(..end).unwrap_or_default());
-    if text.get(end) != Some(&b'=') {
-        return (None, text.get(end + 1..).unwrap_or_default());
+        .rposition(|&b| !is_blank(b))
+        .map_or(0, |n| n + 1);
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_end_at_commas_outside_quotes() {
+        let items = |text: &'static str| {
+            list_items(text.as_bytes())
+                .map(|i| std::str::from_utf8(i).unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(items("a, b ,,\"c,d\" "), ["a", "b", "", "\"c,d\""]);
+        assert_eq!(items("\"a\\\",b\",c"), ["\"a\\\",b\"", "c"]);
+        assert_eq!(items(""), [""]);
+        assert_eq!(items(","), ["", ""]);
     }
-    let after = text.get(end + 1..).unwrap_or_default();
-    let lead = after.iter().take_while(|&&b| is_blank(b)).count();
-    let after = after.get(lead..).unwrap_or_default();
-    // Quotes protect separators only when the value starts with one: `a=b"c;d` is two cookies.
-    let value_end = if after.first() == Some(&b'"') {
-        unquoted(after, separates)
-    } else {
-        after
-            .iter()
-            .position(|&b| separates(b))
-            .unwrap_or(after.len())
-    };
-    let rest = after.get(value_end + 1..).unwrap_or_default();
-    let value = trim(after.get(..value_end).unwrap_or_default());
-    ((!name.is_empty()).then_some((name, value)), rest)
+
+    #[test]
+    fn cookies_are_pairs_parted_by_semicolons() {
+        let all = |text: &'static str| {
+            let text_of = |part| std::str::from_utf8(part).unwrap();
+            cookies(text.as_bytes())
+                .map(|(n, v)| (text_of(n), text_of(v)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(all("a=1; b = 2 ;c"), [("a", "1"), ("b", "2")]);
+        assert_eq!(
+            all("a=\"x;y\"; b=x\"1;2\""),
+            [("a", "\"x;y\""), ("b", "x\"1;2\"")]
+        );
+        assert_eq!(all("a=; b="), [("a", "")]);
+        assert_eq!(all("a=1,b=2"), [("a", "1"), ("b", "2")]);
+        assert_eq!(all("=1;;,;"), []);
+        assert_eq!(
+            set_cookie(b"id=7; Path=/; HttpOnly"),
+            Some((&b"id"[..], &b"7"[..]))
+        );
+        assert_eq!(set_cookie(b"Secure; id=7"), None);
+    }
 }

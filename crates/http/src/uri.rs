@@ -1,9 +1,7 @@
-//! Parts of a request target (RFC 9112 section 3.2, RFC 3986), as HAProxy's `path`, `query`,
-//! `url_ip` … see them. Slices of the input; nothing is decoded unless said.
+//! Parts of a request target (RFC 9112 section 3.2, RFC 3986), as HAProxy's `path`, `query` …
+//! see them. Slices of the input; nothing is decoded.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-use crate::chars::hex_value;
 
 /// Path and query of a target: from the first slash that is not part of `scheme://authority`.
 /// `None` when there is none (`*`, an authority, `http://host?x`).
@@ -81,22 +79,6 @@ pub fn default_port(scheme: &[u8]) -> Option<&'static [u8]> {
     }
 }
 
-/// The address of an absolute target whose host is one (`url_ip`).
-pub fn url_ip(target: &[u8]) -> Option<IpAddr> {
-    let (host, _) = split_host_port(authority(target)?);
-    parse_ip(host)
-}
-
-/// The port of an absolute target, or its scheme's default (`url_port`).
-pub fn url_port(target: &[u8]) -> Option<u16> {
-    let (_, port) = split_host_port(authority(target)?);
-    match port {
-        Some(text) => u16::try_from(crate::framing::decimal(text)?).ok(),
-        None if scheme(target)?.eq_ignore_ascii_case(b"https") => Some(443),
-        None => Some(80),
-    }
-}
-
 /// Reads an IPv4 address, or an IPv6 address with or without brackets.
 pub fn parse_ip(host: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(host).ok()?;
@@ -108,21 +90,4 @@ pub fn parse_ip(host: &[u8]) -> Option<IpAddr> {
         .and_then(|t| t.strip_suffix(']'))
         .unwrap_or(text);
     inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
-}
-
-/// Decodes percent escapes (`url_dec`); `plus` turns `+` into a space. `None` for a broken escape.
-pub fn percent_decode(text: &[u8], plus: bool) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.iter();
-    while let Some(&byte) = bytes.next() {
-        out.push(match byte {
-            b'+' if plus => b' ',
-            b'%' => {
-                let (high, low) = (bytes.next()?, bytes.next()?);
-                hex_value(*high)? << 4 | hex_value(*low)?
-            }
-            other => other,
-        });
-    }
-    Some(out)
 }
