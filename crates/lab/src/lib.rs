@@ -7,6 +7,7 @@
 pub mod body;
 pub mod cli;
 pub mod compare;
+pub mod doctor;
 pub mod experiments;
 pub mod host;
 pub mod http;

@@ -3,6 +3,7 @@
 use super::judge::ProgramArgs;
 use crate::compare::peer::{Peer, Programs};
 use crate::compare::{self, scenario};
+use crate::doctor;
 use crate::experiments::{self, Plan};
 use crate::host::CpuList;
 use crate::measure::Span;
@@ -125,6 +126,26 @@ impl ExperimentArgs {
             started.elapsed().as_secs_f64(),
             index.display()
         );
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Set what is one value in one file (until the next boot); the rest is left to you
+    #[arg(long)]
+    apply: bool,
+}
+
+impl DoctorArgs {
+    pub fn run(self) -> Result<ExitCode> {
+        let findings = doctor::examine(&doctor::Host::default());
+        print!("{}", doctor::text(&findings));
+        if self.apply {
+            for line in doctor::apply(&findings) {
+                println!("{line}");
+            }
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -40,6 +40,8 @@ enum Command {
     Workers(lab::ExperimentArgs),
     /// Many connections, idle connections, slow readers
     Limits(lab::ExperimentArgs),
+    /// Looks at this host: what should be set otherwise for a measurement, how, and why
+    Doctor(lab::DoctorArgs),
     /// Every experiment, and a page that leads to them
     All(lab::ExperimentArgs),
 }
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Splice(args) => args.run(experiments::splice::run),
         Command::Workers(args) => args.run(experiments::workers::run),
         Command::Limits(args) => args.run(experiments::limits::run),
+        Command::Doctor(args) => args.run(),
         Command::All(args) => args.run_all(),
     };
     match result {

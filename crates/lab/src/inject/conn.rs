@@ -444,7 +444,7 @@ impl Conn {
     }
 
     fn content(&mut self, context: &Context, request: &Request, data: &[u8]) {
-        if let (true, Some((_, seed))) = (context.check, request.expect) {
+        if let (true, Some((_, Some(seed)))) = (context.check, request.expect) {
             self.right &= pattern::mismatch(seed, self.body_len, data).is_none();
         }
         self.body_len += data.len() as u64;

@@ -72,8 +72,8 @@ pub struct Request {
     pub rest: Option<Body>,
     /// The method is HEAD: the answer has no body.
     pub head_only: bool,
-    /// What a checked answer must hold: size and seed, as the path asks for them.
-    pub expect: Option<(u64, u64)>,
+    /// What a checked answer must hold: size and, for verifiable content, seed, as the path asks for them.
+    pub expect: Option<(u64, Option<u64>)>,
 }
 
 impl Request {
@@ -242,7 +242,7 @@ fn body_of(spec: &Spec) -> Result<Option<(Body, Option<&str>)>> {
 }
 
 /// Size and seed that the origin's query language asks for.
-fn expectation(path: &str) -> Option<(u64, u64)> {
+fn expectation(path: &str) -> Option<(u64, Option<u64>)> {
     let (path, query) = path.split_once('?')?;
     if path == "/upload" || path == "/echo" {
         return None;
@@ -253,8 +253,7 @@ fn expectation(path: &str) -> Option<(u64, u64)> {
             .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
     };
     let size = crate::units::parse_size(of("s")?).ok()?;
-    let seed = of("seed").unwrap_or("0").parse().ok()?;
-    (of("c") != Some("text")).then_some((size, seed))
+    Some((size, of("seed").and_then(|seed| seed.parse().ok())))
 }
 
 #[cfg(test)]
@@ -275,7 +274,7 @@ mod tests {
             mix.requests[0].start,
             b"GET /a?s=9&seed=4 HTTP/1.1\r\nHost: h\r\nX: y\r\n\r\n"
         );
-        assert_eq!(mix.requests[0].expect, Some((9, 4)));
+        assert_eq!(mix.requests[0].expect, Some((9, Some(4))));
         assert_eq!(
             mix.requests[1].start,
             b"POST /upload HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"

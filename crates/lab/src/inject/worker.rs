@@ -489,6 +489,11 @@ impl Worker {
     }
 
     fn begin(&mut self, index: usize) {
+        if self.budget == 0 {
+            // Used up by others while this one was connecting.
+            self.finish(index);
+            return;
+        }
         let slot = &mut self.slots[index];
         let Some(conn) = slot.conn.as_mut() else {
             return;
@@ -497,10 +502,7 @@ impl Worker {
             .options
             .requests_per_conn
             .map_or(u64::MAX, |max| max.saturating_sub(slot.sent).max(1));
-        let times = (self.options.pipeline as u64)
-            .min(left)
-            .min(self.budget)
-            .max(1);
+        let times = (self.options.pipeline as u64).min(left).min(self.budget);
         conn.begin(self.options.mix.nth(self.begun), times as u32);
         slot.sent += times;
         self.begun += times;
