@@ -18,6 +18,8 @@
 #include "director.h"
 
 #define INLINE static __always_inline
+/* Verified once by itself, not once for every way to its call: loading takes a tenth of the time. */
+#define GLOBAL __attribute__((noinline))
 #define SECOND_NS 1000000000ULL
 #define IP_MF 0x2000
 #define IP_OFFSET 0x1fff
@@ -311,9 +313,9 @@ static long compare(__u32 position, void *context)
 
 /* Picks a server for a new flow; ~0 if there is none. A flow that will not be kept (or whose entry was lost) is hashed,
  * so that all its packets go the same way. */
-INLINE __u32 schedule(const struct service *s, const struct packet *p, int hashed)
+GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashed)
 {
-	if (!s->ring_length)
+	if (!s || !p || !s->ring_length)
 		return ~0U;
 	if (s->pick == PICK_LOAD && !hashed) {
 		struct comparison c = { .service = *s, .best = ~0U };
@@ -354,8 +356,10 @@ INLINE void mask_client(__u32 *client, __u8 prefix)
 	}
 }
 
-INLINE __u32 schedule_persistent(const struct service *s, const struct packet *p, __u64 now, int hashed)
+GLOBAL __u32 schedule_persistent(const struct service *s, const struct packet *p, __u64 now, int hashed)
 {
+	if (!s || !p)
+		return ~0U;
 	struct persist_key key = { .service = s->id, .family = p->key.family };
 	__builtin_memcpy(key.client, p->key.client, 16);
 	mask_client(key.client, s->persist_prefix);
@@ -435,8 +439,12 @@ INLINE int flooded(__u64 now, const struct settings *set)
 }
 
 /* The server for a packet of a virtual server: that of its flow, or a new one. */
-INLINE __u32 choose(const struct service *s, const struct packet *p, const struct settings *set, int *fresh)
+GLOBAL __u32 choose(const struct service *s, const struct packet *p, int *fresh)
 {
+	__u32 zero = 0;
+	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+	if (!s || !p || !fresh || !set)
+		return ~0U;
 	__u64 now = bpf_ktime_get_coarse_ns();
 	int tcp = p->key.protocol == IPPROTO_TCP;
 	*fresh = 1;
@@ -806,8 +814,8 @@ int director(struct xdp_md *ctx)
 		count(COUNT_ICMP);
 		return forward(ctx, flow->server, &p, 0);
 	}
-	int fresh;
-	__u32 index = choose(&s, &p, set, &fresh);
+	int fresh = 1;
+	__u32 index = choose(&s, &p, &fresh);
 	if (index == ~0U) {
 		count(COUNT_NO_SERVER);
 		return XDP_DROP;
