@@ -72,6 +72,21 @@ impl Host for Machine {
     }
 }
 
+/// User and group number, by name, from /etc/passwd and /etc/group. The group defaults to the user's.
+pub fn user(name: &str, group: Option<&str>) -> Option<(u32, u32)> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    let entry = |file: &str, name: &str, at: usize| -> Option<u32> {
+        let line = file.lines().find(|l| l.split(':').next() == Some(name))?;
+        line.split(':').nth(at)?.parse().ok()
+    };
+    let uid = entry(&passwd, name, 2)?;
+    let gid = match group {
+        Some(g) => entry(&std::fs::read_to_string("/etc/group").ok()?, g, 2)?,
+        None => entry(&passwd, name, 3)?,
+    };
+    Some((uid, gid))
+}
+
 /// Whether `name` matches a pattern of `*`, `?` and `[...]`.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {

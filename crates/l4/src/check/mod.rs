@@ -1,0 +1,5 @@
+//! Health checks: what decides (pure) and what asks (probes).
+
+pub mod md5;
+pub mod probe;
+pub mod state;

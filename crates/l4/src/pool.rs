@@ -1,0 +1,409 @@
+//! One virtual server's servers: which are up, whether the quorum is there, what the datapath shall hold. Pure.
+//!
+//! Source: keepalived.conf(5), quorum, hysteresis, sorry_server, inhibit_on_failure, weight, alpha.
+
+use crate::config::model::{
+    Config, Forwarding, GroupEntry, Protocol, Scheduler, VirtualKey, VirtualServer,
+};
+use crate::datapath::director::{Server, Service, Vip};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A server and what is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    pub ip: IpAddr,
+    pub port: u16,
+    pub forwarding: Forwarding,
+    /// As configured, or as a command or checker set it.
+    pub weight: u32,
+    pub conns_max: u32,
+    pub inhibit: bool,
+    pub up: bool,
+    /// Added by a command, not by the file: a reload leaves it.
+    pub by_command: bool,
+    /// The weight was set by a command.
+    pub weight_by_command: bool,
+}
+
+/// What changed, for scripts, fifo and log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    ServerUp(IpAddr, u16),
+    ServerDown(IpAddr, u16),
+    QuorumGained,
+    QuorumLost,
+    /// Every server is down and there is no sorry server: the table stays as it was.
+    LastTableKept,
+}
+
+#[derive(Debug, Clone)]
+pub struct Pool {
+    pub config: VirtualServer,
+    pub name: String,
+    pub vips: Vec<Vip>,
+    pub members: Vec<Member>,
+    quorum: bool,
+    /// What the datapath was last told.
+    last: Option<Service>,
+}
+
+/// The name a virtual server is known by in commands and lists: `TCP 10.0.0.1:80`, or the group's name.
+pub fn name_of(vs: &VirtualServer) -> String {
+    let protocol = vs.protocol.unwrap_or(Protocol::Udp).name();
+    match &vs.key {
+        VirtualKey::Address(IpAddr::V4(ip), port) => format!("{protocol} {ip}:{port}"),
+        VirtualKey::Address(IpAddr::V6(ip), port) => format!("{protocol} [{ip}]:{port}"),
+        VirtualKey::Fwmark(mark) => format!("FWM {mark}"),
+        VirtualKey::Group(name) => format!("{protocol} group {name}"),
+    }
+}
+
+/// All addresses of a virtual server.
+pub fn vips_of(vs: &VirtualServer, config: &Config) -> Vec<Vip> {
+    let protocol = vs.protocol.unwrap_or(Protocol::Udp);
+    let one = |ip, port| Vip { ip, port, protocol };
+    match &vs.key {
+        VirtualKey::Address(ip, port) => vec![one(*ip, *port)],
+        VirtualKey::Fwmark(_) => Vec::new(),
+        VirtualKey::Group(name) => {
+            let groups = config.groups.iter().filter(|g| g.name == *name);
+            let ranges = groups.flat_map(|g| &g.entries).filter_map(|e| match e {
+                GroupEntry::Range(first, last, port) => Some((*first, *last, *port)),
+                GroupEntry::Fwmark(_) => None,
+            });
+            ranges
+                .flat_map(|(first, last, port)| {
+                    range(first, last).into_iter().map(move |ip| one(ip, port))
+                })
+                .collect()
+        }
+    }
+}
+
+fn range(first: IpAddr, last: IpAddr) -> Vec<IpAddr> {
+    match (first, last) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (u32::from(a)..=u32::from(b))
+            .map(|n| Ipv4Addr::from(n).into())
+            .collect(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (u128::from(a)..=u128::from(b))
+            .take(65536)
+            .map(|n| Ipv6Addr::from(n).into())
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Pool {
+    pub fn new(vs: &VirtualServer, config: &Config) -> Pool {
+        let forwarding = vs.forwarding.unwrap_or(Forwarding::Nat);
+        let members: Vec<Member> = vs
+            .real_servers
+            .iter()
+            .map(|rs| Member {
+                ip: rs.address,
+                port: rs.port,
+                forwarding: rs.forwarding.unwrap_or(forwarding),
+                weight: rs.weight.unwrap_or(vs.weight),
+                conns_max: rs.conns_max,
+                inhibit: rs.inhibit_on_failure.unwrap_or(vs.inhibit_on_failure),
+                // Alpha: down until a check says otherwise; without checks there is nothing to wait for.
+                up: rs.checkers.is_empty()
+                    || !(rs.alpha.unwrap_or(vs.alpha)
+                        || rs.checkers.iter().any(|c| c.alpha == Some(true))),
+                by_command: false,
+                weight_by_command: false,
+            })
+            .collect();
+        let mut pool = Pool {
+            config: vs.clone(),
+            name: name_of(vs),
+            vips: vips_of(vs, config),
+            members,
+            quorum: false,
+            last: None,
+        };
+        pool.quorum = pool.weight_up() >= u64::from(vs.quorum);
+        pool
+    }
+
+    /// Takes over what another generation of the same virtual server knew: standings, and what commands changed.
+    pub fn inherit(&mut self, old: &Pool) {
+        for member in &mut self.members {
+            if let Some(o) = old
+                .members
+                .iter()
+                .find(|o| (o.ip, o.port) == (member.ip, member.port))
+            {
+                member.up = o.up;
+                if o.weight_by_command {
+                    member.weight = o.weight;
+                    member.weight_by_command = true;
+                }
+            }
+        }
+        for added in old.members.iter().filter(|o| o.by_command) {
+            if !self
+                .members
+                .iter()
+                .any(|m| (m.ip, m.port) == (added.ip, added.port))
+            {
+                self.members.push(added.clone());
+            }
+        }
+        self.quorum = old.quorum;
+        self.last.clone_from(&old.last);
+    }
+
+    pub fn member(&mut self, ip: IpAddr, port: u16) -> Option<&mut Member> {
+        self.members
+            .iter_mut()
+            .find(|m| (m.ip, m.port) == (ip, port))
+    }
+
+    fn weight_up(&self) -> u64 {
+        self.members
+            .iter()
+            .filter(|m| m.up)
+            .map(|m| u64::from(m.weight))
+            .sum()
+    }
+
+    pub fn has_quorum(&self) -> bool {
+        self.quorum
+    }
+
+    /// A server's checks (all of them together) say it is up or down.
+    pub fn set_up(&mut self, ip: IpAddr, port: u16, up: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        match self.member(ip, port) {
+            Some(m) if m.up != up => m.up = up,
+            _ => return events,
+        }
+        events.push(if up {
+            Event::ServerUp(ip, port)
+        } else {
+            Event::ServerDown(ip, port)
+        });
+        events.extend(self.judge_quorum());
+        if !up && self.config.sorry_server.is_none() && !self.members.iter().any(|m| m.up) {
+            events.push(Event::LastTableKept);
+        }
+        events
+    }
+
+    /// Gained at quorum + hysteresis, lost below quorum - hysteresis.
+    pub fn judge_quorum(&mut self) -> Option<Event> {
+        let weight = self.weight_up();
+        let (quorum, hysteresis) = (
+            u64::from(self.config.quorum),
+            u64::from(self.config.hysteresis),
+        );
+        if !self.quorum && weight >= quorum + hysteresis {
+            self.quorum = true;
+            return Some(Event::QuorumGained);
+        }
+        if self.quorum && weight < quorum.saturating_sub(hysteresis).max(1) {
+            self.quorum = false;
+            return Some(Event::QuorumLost);
+        }
+        None
+    }
+
+    /// What the datapath shall hold now.
+    pub fn service(&mut self) -> Service {
+        let mut servers: Vec<Server> = self
+            .members
+            .iter()
+            .filter(|m| m.up || m.inhibit)
+            .map(|m| Server {
+                ip: m.ip,
+                port: m.port,
+                forwarding: m.forwarding,
+                weight: if m.up { m.weight } else { 0 },
+                conns_max: m.conns_max,
+            })
+            .collect();
+        let any_up = self.members.iter().any(|m| m.up);
+        match self.config.sorry_server {
+            Some((ip, port)) if !self.quorum => {
+                let port = if port == 0 {
+                    self.vips.first().map_or(0, |v| v.port)
+                } else {
+                    port
+                };
+                let forwarding = self
+                    .config
+                    .sorry_forwarding
+                    .or(self.config.forwarding)
+                    .unwrap_or(Forwarding::Nat);
+                servers = vec![Server {
+                    ip,
+                    port,
+                    forwarding,
+                    weight: 1,
+                    conns_max: 0,
+                }];
+            }
+            Some((ip, port)) if self.config.sorry_inhibit => {
+                let forwarding = self
+                    .config
+                    .sorry_forwarding
+                    .or(self.config.forwarding)
+                    .unwrap_or(Forwarding::Nat);
+                servers.push(Server {
+                    ip,
+                    port,
+                    forwarding,
+                    weight: 0,
+                    conns_max: 0,
+                });
+            }
+            None if !any_up && !self.members.is_empty() => {
+                // All servers failing at once is more often the checker's network than the servers: serve on as before.
+                if let Some(last) = &self.last {
+                    return last.clone();
+                }
+            }
+            _ => {}
+        }
+        let service = Service {
+            name: self.name.clone(),
+            vips: self.vips.clone(),
+            scheduler: self
+                .config
+                .scheduler
+                .unwrap_or(Scheduler::WeightedLeastConnection),
+            hash_port: self.config.hash_port,
+            hash_fallback: self.config.hash_fallback,
+            one_packet: self.config.one_packet && self.config.protocol == Some(Protocol::Udp),
+            persistence: self.config.persistence_timeout_s.map(|t| {
+                let all = if self.vips.first().is_some_and(|v| v.ip.is_ipv6()) {
+                    128
+                } else {
+                    32
+                };
+                (t, self.config.persistence_prefix.unwrap_or(all))
+            }),
+            servers,
+        };
+        self.last = Some(service.clone());
+        service
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{NoHost, parse};
+
+    const TWO: &str = "virtual_server 10.0.0.1 80 {\n lb_algo rr\n lb_kind DR\n protocol TCP\n OPTIONS\n \
+        real_server 10.0.0.11 80 {\n weight 2\n TCP_CHECK {\n }\n }\n real_server 10.0.0.12 80 {\n weight 3\n TCP_CHECK {\n }\n }\n}\n";
+
+    fn pool(options: &str) -> Pool {
+        let (config, d) = parse(&NoHost, "t", &TWO.replace("OPTIONS", options), "");
+        assert!(d.is_empty(), "{d:?}");
+        Pool::new(&config.virtual_servers[0], &config)
+    }
+
+    fn ip(n: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, n])
+    }
+
+    /// Servers and weights, as `11:2 12:3`.
+    fn check(pool: &mut Pool, expect: &str) {
+        let got: Vec<String> = pool
+            .service()
+            .servers
+            .iter()
+            .map(|s| {
+                format!(
+                    "{}:{}",
+                    s.ip.to_string().rsplit('.').next().unwrap(),
+                    s.weight
+                )
+            })
+            .collect();
+        assert_eq!(got.join(" "), expect);
+    }
+
+    #[test]
+    fn a_server_that_is_down_leaves() {
+        let mut p = pool("");
+        check(&mut p, "11:2 12:3");
+        assert_eq!(p.set_up(ip(11), 80, false), [Event::ServerDown(ip(11), 80)]);
+        check(&mut p, "12:3");
+        assert_eq!(p.set_up(ip(11), 80, false), []);
+        assert_eq!(p.set_up(ip(11), 80, true), [Event::ServerUp(ip(11), 80)]);
+        check(&mut p, "11:2 12:3");
+    }
+
+    #[test]
+    fn inhibited_servers_stay_with_weight_0() {
+        let mut p = pool("inhibit_on_failure");
+        p.set_up(ip(12), 80, false);
+        check(&mut p, "11:2 12:0");
+    }
+
+    #[test]
+    fn without_quorum_the_sorry_server_serves() {
+        let mut p = pool("quorum 3\n sorry_server 10.0.0.99 80");
+        let events = p.set_up(ip(12), 80, false);
+        assert_eq!(events, [Event::ServerDown(ip(12), 80), Event::QuorumLost]);
+        check(&mut p, "99:1");
+        assert_eq!(
+            p.set_up(ip(12), 80, true),
+            [Event::ServerUp(ip(12), 80), Event::QuorumGained]
+        );
+        check(&mut p, "11:2 12:3");
+    }
+
+    #[test]
+    fn hysteresis_dampens() {
+        let mut p = pool("quorum 4\n hysteresis 1");
+        assert!(p.has_quorum());
+        // 3 is not below 4 - 1.
+        assert_eq!(p.set_up(ip(11), 80, false).len(), 1);
+        assert!(p.has_quorum());
+    }
+
+    #[test]
+    fn the_last_table_is_kept() {
+        let mut p = pool("");
+        check(&mut p, "11:2 12:3");
+        p.set_up(ip(11), 80, false);
+        check(&mut p, "12:3");
+        let events = p.set_up(ip(12), 80, false);
+        assert!(events.contains(&Event::LastTableKept), "{events:?}");
+        check(&mut p, "12:3");
+    }
+
+    #[test]
+    fn alpha_starts_down() {
+        let mut p = pool("alpha");
+        assert!(!p.has_quorum());
+        assert_eq!(
+            p.set_up(ip(11), 80, true),
+            [Event::ServerUp(ip(11), 80), Event::QuorumGained]
+        );
+        check(&mut p, "11:2");
+    }
+
+    #[test]
+    fn a_reload_inherits_what_is_known() {
+        let mut old = pool("");
+        old.set_up(ip(11), 80, false);
+        let m = old.member(ip(12), 80).unwrap();
+        (m.weight, m.weight_by_command) = (7, true);
+        let mut new = pool("");
+        new.inherit(&old);
+        check(&mut new, "12:7");
+    }
+
+    #[test]
+    fn a_group_has_all_its_addresses() {
+        let text = "virtual_server_group G {\n 10.0.0.1-3 80\n 10.1.0.0/30 81\n}\nvirtual_server group G {\n lb_algo rr\n lb_kind NAT\n protocol TCP\n real_server 10.0.0.9 80 {\n }\n}\n";
+        let (config, _) = parse(&NoHost, "t", text, "");
+        assert_eq!(vips_of(&config.virtual_servers[0], &config).len(), 7);
+        assert_eq!(name_of(&config.virtual_servers[0]), "TCP group G");
+    }
+}

@@ -1,0 +1,196 @@
+//! The checkers at work: one task a probe, on one runtime. Virtual servers that ask the same of the same server share it.
+
+use crate::check::probe::probe;
+use crate::check::state::{CheckState, Schedule, schedule};
+use crate::config::model::{Checker, CheckerKind, Config, RealServer, VirtualServer};
+use crate::pool::name_of;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
+
+/// What makes two checks the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ProbeKey {
+    checker: Checker,
+    target: SocketAddr,
+    schedule: Schedule,
+    alpha: bool,
+}
+
+/// Who wants to know: virtual server and server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Subject {
+    pub virtual_server: String,
+    pub ip: IpAddr,
+    pub port: u16,
+}
+
+/// A probe's result where it matters.
+#[derive(Debug, Clone)]
+pub struct Report {
+    id: u64,
+    pub up: bool,
+    /// A weight set by misc_dynamic.
+    pub weight: Option<u32>,
+    pub why: Option<String>,
+}
+
+struct Running {
+    id: u64,
+    task: JoinHandle<()>,
+    up: bool,
+    subjects: Vec<Subject>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub struct Checks {
+    running: HashMap<ProbeKey, Running>,
+    reports: UnboundedSender<Report>,
+    next_id: u64,
+}
+
+impl Checks {
+    pub fn new(reports: UnboundedSender<Report>) -> Self {
+        Checks {
+            running: HashMap::new(),
+            reports,
+            next_id: 0,
+        }
+    }
+
+    /// Runs exactly the checks of this configuration; those that stay the same are not disturbed.
+    pub fn apply(&mut self, config: &Config) {
+        let mut wanted: HashMap<ProbeKey, Vec<Subject>> = HashMap::new();
+        for vs in &config.virtual_servers {
+            for rs in &vs.real_servers {
+                for checker in rs
+                    .checkers
+                    .iter()
+                    .filter(|c| !matches!(c.kind, CheckerKind::File { .. }))
+                {
+                    let subject = Subject {
+                        virtual_server: name_of(vs),
+                        ip: rs.address,
+                        port: rs.port,
+                    };
+                    wanted
+                        .entry(key(vs, rs, checker))
+                        .or_default()
+                        .push(subject);
+                }
+            }
+        }
+        self.running.retain(|k, _| wanted.contains_key(k));
+        for (key, subjects) in wanted {
+            if let Some(running) = self.running.get_mut(&key) {
+                running.subjects = subjects;
+                continue;
+            }
+            self.next_id += 1;
+            let id = self.next_id;
+            let task = tokio::spawn(work(id, key.clone(), self.reports.clone()));
+            let up = !key.alpha;
+            self.running.insert(
+                key,
+                Running {
+                    id,
+                    task,
+                    up,
+                    subjects,
+                },
+            );
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Notes a report; gives the servers it is about with their standing over all their checks.
+    pub fn note(&mut self, report: &Report) -> Vec<(Subject, bool)> {
+        let Some(running) = self.running.values_mut().find(|r| r.id == report.id) else {
+            return Vec::new();
+        };
+        running.up = report.up;
+        let subjects = running.subjects.clone();
+        subjects
+            .into_iter()
+            .map(|s| {
+                let up = self
+                    .running
+                    .values()
+                    .filter(|r| r.subjects.contains(&s))
+                    .all(|r| r.up);
+                (s, up)
+            })
+            .collect()
+    }
+}
+
+fn key(vs: &VirtualServer, rs: &RealServer, checker: &Checker) -> ProbeKey {
+    let timing = checker.timing().or(rs.timing).or(vs.timing);
+    let mut checker = checker.clone();
+    if let CheckerKind::Http(http) = &mut checker.kind {
+        http.virtualhost = http
+            .virtualhost
+            .take()
+            .or_else(|| rs.virtualhost.clone())
+            .or_else(|| vs.virtualhost.clone());
+    }
+    ProbeKey {
+        schedule: schedule(&checker.kind, timing),
+        target: SocketAddr::new(rs.address, rs.port),
+        alpha: checker.alpha.or(rs.alpha).unwrap_or(vs.alpha),
+        checker,
+    }
+}
+
+/// Probes for ever.
+async fn work(id: u64, key: ProbeKey, reports: UnboundedSender<Report>) {
+    let us = Duration::from_micros;
+    // Scattered by a hash of the target, so that thousands of first probes do not leave at once.
+    let warmup = match key.alpha {
+        true => 0,
+        false => key.schedule.warmup_us.min(key.schedule.delay_loop_us),
+    };
+    if warmup > 0 {
+        tokio::time::sleep(us(scatter(&key.target) % warmup)).await;
+    }
+    let mut state = CheckState::new(key.alpha);
+    let mut weight = None;
+    loop {
+        let outcome = probe(&key.checker, key.target, us(key.schedule.timeout_us)).await;
+        let next = state.result(outcome.is_ok(), &key.schedule);
+        let new_weight = outcome.as_ref().ok().copied().flatten();
+        if next.changed.is_some()
+            || (new_weight.is_some() && new_weight != weight)
+            || (key.checker.log_all_failures && outcome.is_err())
+        {
+            weight = new_weight;
+            let report = Report {
+                id,
+                up: state.up(),
+                weight,
+                why: outcome.err(),
+            };
+            if reports.send(report).is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(us(next.wait_us)).await;
+    }
+}
+
+fn scatter(target: &SocketAddr) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut h = DefaultHasher::new();
+    (target, std::process::id()).hash(&mut h);
+    h.finish()
+}

@@ -1,0 +1,144 @@
+//! The control socket: one JSON request a line, one JSON answer a line. `show` and `set` speak it, and so may anybody
+//! whom the file's permissions let in (root).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixListener;
+use tokio::sync::{mpsc, oneshot};
+
+/// Longest request; no real one comes near it.
+const REQUEST_MAX: u64 = 65536;
+/// A client has this long between requests.
+const IDLE: Duration = Duration::from_secs(60);
+
+pub const DEFAULT_SOCKET: &str = "/run/sluice-l4.sock";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "command")]
+pub enum Request {
+    /// Virtual servers with their servers, routers, counters.
+    Show,
+    /// Up to `limit` flows.
+    Flows {
+        limit: usize,
+    },
+    /// 0 drains.
+    Weight {
+        virtual_server: String,
+        ip: IpAddr,
+        port: u16,
+        weight: u32,
+    },
+    Add {
+        virtual_server: String,
+        ip: IpAddr,
+        port: u16,
+        weight: u32,
+        forwarding: Option<String>,
+    },
+    Delete {
+        virtual_server: String,
+        ip: IpAddr,
+        port: u16,
+    },
+    Reload,
+}
+
+pub type Answer = Result<Value, String>;
+pub type Asked = (Request, oneshot::Sender<Answer>);
+
+/// Serves the socket until the process ends. A stale file is replaced; a living process's is not.
+pub fn listen(path: &Path, requests: mpsc::UnboundedSender<Asked>) -> std::io::Result<SocketFile> {
+    if path.exists() {
+        match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => {
+                return Err(std::io::Error::new(
+                    std::io::ErrorKind::AddrInUse,
+                    format!("{} belongs to a running sluice-l4", path.display()),
+                ));
+            }
+            Err(_) => std::fs::remove_file(path)?,
+        }
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, requests.clone()));
+        }
+    });
+    Ok(SocketFile(path.to_path_buf()))
+}
+
+/// Removes the socket's file at the end.
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+async fn serve(stream: tokio::net::UnixStream, requests: mpsc::UnboundedSender<Asked>) {
+    let (reader, mut writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    loop {
+        let mut line = String::new();
+        let read =
+            tokio::time::timeout(IDLE, (&mut reader).take(REQUEST_MAX).read_line(&mut line)).await;
+        if !matches!(read, Ok(Ok(n)) if n > 0) {
+            return;
+        }
+        let answer = match serde_json::from_str::<Request>(&line) {
+            Ok(request) => {
+                let (sender, receiver) = oneshot::channel();
+                if requests.send((request, sender)).is_err() {
+                    return;
+                }
+                receiver
+                    .await
+                    .unwrap_or_else(|_| Err("the director is stopping".into()))
+            }
+            Err(e) => Err(format!("not a request: {e}")),
+        };
+        let value = match answer {
+            Ok(v) => serde_json::json!({ "ok": v }),
+            Err(e) => serde_json::json!({ "error": e }),
+        };
+        if writer
+            .write_all(format!("{value}\n").as_bytes())
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Asks a running director.
+pub fn ask(path: &Path, request: &Request) -> anyhow::Result<Value> {
+    use anyhow::{Context, anyhow, bail};
+    use std::io::{BufRead, Write};
+    let mut stream = std::os::unix::net::UnixStream::connect(path).with_context(|| {
+        format!(
+            "no sluice-l4 answers on {} (is one running? is it another --socket?)",
+            path.display()
+        )
+    })?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.write_all(format!("{}\n", serde_json::to_string(request)?).as_bytes())?;
+    let mut line = String::new();
+    std::io::BufReader::new(stream).read_line(&mut line)?;
+    let mut value: Value = serde_json::from_str(&line).context("the answer is cut off")?;
+    if let Some(e) = value.get("error").and_then(Value::as_str) {
+        bail!("{e}");
+    }
+    value
+        .get_mut("ok")
+        .map(Value::take)
+        .ok_or_else(|| anyhow!("the answer says nothing"))
+}

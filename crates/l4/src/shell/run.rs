@@ -1,0 +1,751 @@
+//! `sluice-l4 run`: everything together. One runtime for checks, commands and tables; VRRP has its own thread.
+
+use super::checks::{Checks, Report};
+use super::control::{self, Answer, Asked, Request};
+use super::neighbours::{Neighbours, REFRESH_S};
+use super::routers::{Command, Notice, Options, Routers, now_us};
+use super::scripts::{self, Trackers};
+use crate::config::model::{Config, Forwarding};
+use crate::config::{self, Severity};
+use crate::datapath::layout::{FLOW_STATES, Settings};
+use crate::datapath::{Director, Mode, Sizes};
+use crate::host::Machine as Host;
+use crate::netlink::Netlink;
+use crate::pool::{Event, Member, Pool};
+use crate::vrrp::machine::State;
+use crate::vrrp::packet::ChecksumForm;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// What the command line says.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    pub file: String,
+    pub config_id: String,
+    /// Empty: those that the configuration names.
+    pub interfaces: Vec<String>,
+    /// None: generic on veth and bridges, else the driver's, else generic.
+    pub mode: Option<Mode>,
+    pub socket: PathBuf,
+    /// The flow table holds 2 to this power.
+    pub conn_tab_bits: u32,
+    pub new_flows_max: u32,
+    pub checksum: ChecksumForm,
+    pub metrics: Option<std::net::SocketAddr>,
+}
+
+/// Reads and judges the configuration; says what is wrong on stderr.
+fn read(options: &RunOptions) -> Result<Arc<Config>> {
+    let text = std::fs::read_to_string(&options.file)
+        .with_context(|| format!("cannot read {}", options.file))?;
+    let (config, diagnostics) = config::parse(&Host, &options.file, &text, &options.config_id);
+    for d in &diagnostics {
+        eprintln!("{d}");
+    }
+    if !config::runnable(&diagnostics) {
+        let n = diagnostics
+            .iter()
+            .filter(|d| matches!(d.severity, Severity::Error | Severity::Unsupported))
+            .count();
+        bail!(
+            "{} cannot run: {n} of the findings above stop it",
+            options.file
+        );
+    }
+    Ok(Arc::new(config))
+}
+
+pub fn run(options: RunOptions) -> Result<()> {
+    let config = read(&options)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, serve(options, config))
+}
+
+struct Director4 {
+    options: RunOptions,
+    config: Arc<Config>,
+    pools: BTreeMap<String, Pool>,
+    director: Option<Director>,
+    neighbours: Neighbours,
+    checks: Checks,
+    routers: Rc<Routers>,
+    trackers: Trackers,
+    attached: Vec<String>,
+    states: BTreeMap<String, State>,
+    flows: usize,
+}
+
+async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
+    let (report_sender, mut reports) = mpsc::unbounded_channel::<Report>();
+    let (notice_sender, mut notices) = mpsc::unbounded_channel::<Notice>();
+    let (request_sender, mut requests) = mpsc::unbounded_channel::<Asked>();
+    let _socket = control::listen(&options.socket, request_sender.clone())
+        .with_context(|| format!("cannot listen on {}", options.socket.display()))?;
+    if let Some(address) = options.metrics {
+        super::metrics::listen(address, request_sender).await?;
+    }
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    scripts::make_fifos(&config);
+    let director = match config.virtual_servers.is_empty() {
+        true => None,
+        false => Some(open_director(&options, &config)?),
+    };
+    // VRRP last: whoever becomes master must be able to forward.
+    let mut work = Director4 {
+        neighbours: Neighbours::open()?,
+        pools: BTreeMap::new(),
+        checks: Checks::new(report_sender),
+        attached: Vec::new(),
+        director,
+        states: BTreeMap::new(),
+        flows: 0,
+        trackers: Trackers::none(),
+        routers: Rc::new(Routers::start(
+            Arc::new(Config::default()),
+            Options::default(),
+            |_| (),
+        )?),
+        config: config.clone(),
+        options,
+    };
+    work.attach()?;
+    work.load(config.clone())?;
+    let checksum = work.options.checksum;
+    work.routers = Rc::new(Routers::start(
+        config.clone(),
+        Options { checksum },
+        move |n| drop(notice_sender.send(n)),
+    )?);
+    work.trackers = Trackers::start(&config, &work.routers);
+    println!(
+        "running: {} virtual servers, {} checks, {} virtual routers",
+        work.pools.len(),
+        work.checks.count(),
+        config.instances.len()
+    );
+
+    let mut refresh = tokio::time::interval(Duration::from_millis(500));
+    let mut sweep = tokio::time::interval(Duration::from_secs(5));
+    sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut rounds = 0;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => if let Err(e) = work.reload() {
+                println!("not reloaded: {e:#}");
+            },
+            Some(report) = reports.recv() => work.report(&report),
+            Some(notice) = notices.recv() => work.notice(&notice),
+            Some((request, reply)) = requests.recv() => {
+                let answer = work.answer(request);
+                let _ = reply.send(answer);
+            }
+            _ = refresh.tick() => {
+                rounds += 1;
+                // Quick while something is unresolved, at leisure afterwards.
+                if rounds < 10 || rounds % (REFRESH_S * 2) == 0 {
+                    work.refresh();
+                }
+            }
+            _ = sweep.tick() => work.sweep(),
+        }
+    }
+    println!("stopping");
+    work.end(&mut notices);
+    Ok(())
+}
+
+fn open_director(options: &RunOptions, config: &Config) -> Result<Director> {
+    let sizes = Sizes {
+        flows: 1 << options.conn_tab_bits,
+        ..Sizes::default()
+    };
+    Ok(Director::new(sizes, settings(options, config))?)
+}
+
+fn settings(options: &RunOptions, config: &Config) -> Settings {
+    let g = &config.globals;
+    let default = Settings::default();
+    Settings {
+        timeout_s: [
+            0,
+            default.timeout_s[1],
+            g.timeout_tcp_s,
+            g.timeout_tcp_fin_s,
+            default.timeout_s[4],
+            g.timeout_udp_s,
+        ],
+        new_flows_max: options.new_flows_max,
+        nat: default.nat,
+    }
+}
+
+impl Director4 {
+    /// Interfaces that packets come in on: given, or those the configuration names, or all with a carrier.
+    fn interfaces(&self, all: &[crate::netlink::Link]) -> Vec<String> {
+        if !self.options.interfaces.is_empty() {
+            return self.options.interfaces.clone();
+        }
+        let mut names: Vec<String> = Vec::new();
+        for i in &self.config.instances {
+            names.extend(i.interface.clone());
+            names.extend(
+                i.addresses
+                    .iter()
+                    .chain(&i.excluded)
+                    .filter_map(|a| a.device.clone()),
+            );
+        }
+        if names.is_empty() {
+            names = all
+                .iter()
+                .filter(|l| l.up && l.name != "lo")
+                .map(|l| l.name.clone())
+                .collect();
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn attach(&mut self) -> Result<()> {
+        if self.director.is_none() {
+            return Ok(());
+        }
+        let links = Netlink::open()?.links()?;
+        let names = self.interfaces(&links);
+        let Some(director) = &mut self.director else {
+            return Ok(());
+        };
+        for name in names {
+            if self.attached.contains(&name) {
+                continue;
+            }
+            let link = links
+                .iter()
+                .find(|l| l.name == name)
+                .with_context(|| format!("no interface {name}"))?;
+            // What XDP sends out of a veth vanishes unless the other end has a program too.
+            let modes = match self.options.mode {
+                Some(mode) => vec![mode],
+                None if link.kind.is_empty() => vec![Mode::Driver, Mode::Generic],
+                None => vec![Mode::Generic],
+            };
+            let mut last = None;
+            for mode in modes {
+                match director.programs.attach("director", &name, mode) {
+                    Ok(_) => {
+                        println!(
+                            "{name}: XDP attached ({})",
+                            if mode == Mode::Driver {
+                                "driver"
+                            } else {
+                                "generic"
+                            }
+                        );
+                        last = None;
+                        self.attached.push(name.clone());
+                        break;
+                    }
+                    Err(e) => last = Some(e),
+                }
+            }
+            if let Some(e) = last {
+                return Err(e).with_context(|| format!("cannot attach to {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a configuration into pools, table and checks.
+    fn load(&mut self, config: Arc<Config>) -> Result<()> {
+        let mut pools = BTreeMap::new();
+        for vs in &config.virtual_servers {
+            let mut pool = Pool::new(vs, &config);
+            if let Some(old) = self.pools.get(&pool.name) {
+                pool.inherit(old);
+                pool.judge_quorum();
+            }
+            pools.insert(pool.name.clone(), pool);
+        }
+        self.pools = pools;
+        self.config = config;
+        self.checks.apply(&self.config);
+        if let Some(director) = &mut self.director {
+            director.set_settings(settings(&self.options, &self.config))?;
+        }
+        self.apply()?;
+        self.refresh();
+        Ok(())
+    }
+
+    fn apply(&mut self) -> Result<usize> {
+        let Some(director) = &mut self.director else {
+            return Ok(0);
+        };
+        let services: Vec<_> = self.pools.values_mut().map(Pool::service).collect();
+        let written = director.apply(&services)?;
+        Ok(written)
+    }
+
+    /// Applies what changed and says what could not be.
+    fn apply_or_say(&mut self) {
+        if let Err(e) = self.apply() {
+            println!("the table could not be written: {e:#}");
+        }
+    }
+
+    fn reload(&mut self) -> Result<()> {
+        let config = read(&self.options)?;
+        if self.director.is_none() && !config.virtual_servers.is_empty() {
+            self.director = Some(open_director(&self.options, &config)?);
+        }
+        let began = now_us();
+        self.load(config.clone())?;
+        self.attach()?;
+        self.routers.send(Command::Reload(config.clone()));
+        self.trackers = Trackers::start(&config, &self.routers);
+        println!(
+            "reloaded in {} ms: {} virtual servers, {} checks",
+            (now_us() - began) / 1000,
+            self.pools.len(),
+            self.checks.count()
+        );
+        Ok(())
+    }
+
+    fn refresh(&mut self) {
+        let Some(director) = &mut self.director else {
+            return;
+        };
+        match self.neighbours.refresh(director) {
+            Ok(found) => {
+                for ip in found.lost {
+                    println!("{ip}: no next hop yet");
+                }
+                for ip in found.resolved {
+                    println!("{ip}: next hop found");
+                }
+            }
+            Err(e) => println!("neighbours: {e:#}"),
+        }
+    }
+
+    fn sweep(&mut self) {
+        let Some(director) = &mut self.director else {
+            return;
+        };
+        // The flow table's clock is CLOCK_MONOTONIC too.
+        match director.sweep(now_us() * 1000) {
+            Ok(n) => self.flows = n,
+            Err(e) => println!("flows: {e}"),
+        }
+    }
+
+    fn report(&mut self, report: &Report) {
+        for (subject, up) in self.checks.note(report) {
+            let Some(pool) = self.pools.get_mut(&subject.virtual_server) else {
+                continue;
+            };
+            if let Some(weight) = report.weight
+                && let Some(m) = pool
+                    .member(subject.ip, subject.port)
+                    .filter(|m| !m.weight_by_command)
+            {
+                m.weight = weight;
+            }
+            if let Some(why) = &report.why {
+                println!(
+                    "{} {}:{}: {why}",
+                    subject.virtual_server, subject.ip, subject.port
+                );
+            }
+            let events = pool.set_up(subject.ip, subject.port, up);
+            let name = subject.virtual_server.clone();
+            for event in events {
+                self.event(&name, &event);
+            }
+        }
+        self.apply_or_say();
+    }
+
+    /// Log, scripts and fifo of a pool's event.
+    fn event(&self, name: &str, event: &Event) {
+        let Some(pool) = self.pools.get(name) else {
+            return;
+        };
+        let config = &self.config;
+        let g = &config.globals;
+        let fifos = || g.notify_fifo.iter().chain(&g.lvs_notify_fifo);
+        let server = |ip, port| {
+            pool.config
+                .real_servers
+                .iter()
+                .find(move |r| r.address == ip && r.port == port)
+        };
+        let key = name.split_once(' ').map_or(name, |(_, k)| k);
+        match event {
+            Event::ServerUp(ip, port) | Event::ServerDown(ip, port) => {
+                let up = matches!(event, Event::ServerUp(..));
+                let word = if up { "UP" } else { "DOWN" };
+                println!("{name}: server {ip}:{port} is {word}");
+                scripts::write_fifos(fifos(), &format!("RS [{ip}]:{port} [{key}] {word}\n"));
+                if let Some(script) = server(*ip, *port).and_then(|r| {
+                    if up {
+                        r.notify_up.as_ref()
+                    } else {
+                        r.notify_down.as_ref()
+                    }
+                }) {
+                    scripts::notify(script, &[], config);
+                }
+            }
+            Event::QuorumGained | Event::QuorumLost => {
+                let up = *event == Event::QuorumGained;
+                println!("{name}: quorum {}", if up { "gained" } else { "lost" });
+                scripts::write_fifos(
+                    fifos(),
+                    &format!("VS [{key}] {}\n", if up { "UP" } else { "DOWN" }),
+                );
+                if let Some(script) = if up {
+                    &pool.config.quorum_up
+                } else {
+                    &pool.config.quorum_down
+                } {
+                    scripts::notify(script, &[], config);
+                }
+            }
+            Event::LastTableKept => {
+                println!("{name}: every server is down; the last table is kept")
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Log(text) => println!("{text}"),
+            Notice::Entered {
+                instance,
+                state,
+                priority,
+            } => {
+                println!("({instance}) entered {} state", state.name());
+                self.states.insert(instance.clone(), *state);
+                self.vrrp_event(instance, state.name(), *priority);
+                self.group_event(instance, *state);
+            }
+            Notice::Stopped {
+                instance, priority, ..
+            } => {
+                println!("({instance}) stopped");
+                self.states.remove(instance);
+                self.vrrp_event(instance, "STOP", *priority);
+            }
+            Notice::LowerAdvert { instance, priority } => {
+                self.vrrp_event(instance, "MASTER_RX_LOWER_PRI", *priority)
+            }
+            Notice::Priority {
+                instance,
+                state,
+                priority,
+            } => {
+                let g = &self.config.globals;
+                let word = if *state == State::Master {
+                    "MASTER_PRIORITY"
+                } else {
+                    "BACKUP_PRIORITY"
+                };
+                scripts::write_fifos(
+                    g.notify_fifo.iter().chain(&g.vrrp_notify_fifo),
+                    &format!("INSTANCE \"{instance}\" {word} {priority}\n"),
+                );
+            }
+        }
+    }
+
+    /// The scripts and the fifo of an instance; the arguments are keepalived's.
+    fn vrrp_event(&self, name: &str, word: &str, priority: u8) {
+        let config = &self.config;
+        let g = &config.globals;
+        scripts::write_fifos(
+            g.notify_fifo.iter().chain(&g.vrrp_notify_fifo),
+            &format!("INSTANCE \"{name}\" {word} {priority}\n"),
+        );
+        let Some(i) = config.instances.iter().find(|i| i.name == name) else {
+            return;
+        };
+        let n = &i.notify;
+        let own = match word {
+            "MASTER" => &n.master,
+            "BACKUP" => &n.backup,
+            "FAULT" => &n.fault,
+            "STOP" => &n.stop,
+            _ => &n.master_rx_lower_pri,
+        };
+        if let Some(script) = own {
+            scripts::notify(script, &[], config);
+        }
+        if let Some(script) = n.any.as_ref().filter(|_| word != "MASTER_RX_LOWER_PRI") {
+            scripts::notify(
+                script,
+                &["INSTANCE", name, word, &priority.to_string()],
+                config,
+            );
+        }
+    }
+
+    /// A group has changed when its last member has.
+    fn group_event(&self, instance: &str, state: State) {
+        let Some(group) = self
+            .config
+            .sync_groups
+            .iter()
+            .find(|g| g.members.iter().any(|m| m == instance))
+        else {
+            return;
+        };
+        if !group
+            .members
+            .iter()
+            .all(|m| self.states.get(m) == Some(&state))
+        {
+            return;
+        }
+        let g = &self.config.globals;
+        let word = state.name();
+        let priority = self
+            .config
+            .instances
+            .iter()
+            .find(|i| i.name == instance)
+            .and_then(|i| i.priority)
+            .unwrap_or(100);
+        scripts::write_fifos(
+            g.notify_fifo.iter().chain(&g.vrrp_notify_fifo),
+            &format!("GROUP \"{}\" {word} {priority}\n", group.name),
+        );
+        let own = match state {
+            State::Master => &group.notify.master,
+            State::Backup => &group.notify.backup,
+            _ => &group.notify.fault,
+        };
+        if let Some(script) = own {
+            scripts::notify(script, &[], &self.config);
+        }
+        if let Some(script) = &group.notify.any {
+            scripts::notify(
+                script,
+                &["GROUP", &group.name, word, &priority.to_string()],
+                &self.config,
+            );
+        }
+    }
+
+    fn answer(&mut self, request: Request) -> Answer {
+        match request {
+            Request::Show => Ok(self.show()),
+            Request::Flows { limit } => Ok(self.show_flows(limit)),
+            Request::Reload => self
+                .reload()
+                .map(|()| json!("reloaded"))
+                .map_err(|e| format!("{e:#}")),
+            Request::Weight {
+                virtual_server,
+                ip,
+                port,
+                weight,
+            } => self.change(&virtual_server, |pool| {
+                let m = pool
+                    .member(ip, port)
+                    .ok_or_else(|| format!("no server {ip}:{port}"))?;
+                m.weight = weight;
+                m.weight_by_command = true;
+                Ok(())
+            }),
+            Request::Add {
+                virtual_server,
+                ip,
+                port,
+                weight,
+                forwarding,
+            } => self.change(&virtual_server, |pool| {
+                if pool.member(ip, port).is_some() {
+                    return Err(format!("{ip}:{port} is there already"));
+                }
+                let forwarding = match forwarding.as_deref() {
+                    None => pool.config.forwarding.unwrap_or(Forwarding::Nat),
+                    Some("NAT") => Forwarding::Nat,
+                    Some("DR") => Forwarding::DirectRouting,
+                    Some("TUN") => Forwarding::Tunnel,
+                    Some(other) => {
+                        return Err(format!("forwarding '{other}' is none of NAT, DR, TUN"));
+                    }
+                };
+                let member = Member {
+                    ip,
+                    port,
+                    forwarding,
+                    weight,
+                    conns_max: 0,
+                    inhibit: false,
+                    up: true,
+                    by_command: true,
+                    weight_by_command: true,
+                };
+                pool.members.push(member);
+                Ok(())
+            }),
+            Request::Delete {
+                virtual_server,
+                ip,
+                port,
+            } => self.change(&virtual_server, |pool| {
+                let before = pool.members.len();
+                pool.members.retain(|m| (m.ip, m.port) != (ip, port));
+                if pool.members.len() == before {
+                    Err(format!("no server {ip}:{port}"))
+                } else {
+                    Ok(())
+                }
+            }),
+        }
+    }
+
+    /// Changes the pool that a command names: by its name, or by any of its addresses.
+    fn change(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut Pool) -> Result<(), String>,
+    ) -> Answer {
+        let wanted = name.to_ascii_lowercase();
+        let matches = |p: &Pool| {
+            p.name.to_ascii_lowercase() == wanted
+                || p.vips.iter().any(|v| {
+                    let plain = std::net::SocketAddr::new(v.ip, v.port).to_string();
+                    plain == wanted
+                        || format!("{} {plain}", v.protocol.name().to_ascii_lowercase()) == wanted
+                })
+        };
+        let key = self
+            .pools
+            .values()
+            .find(|p| matches(p))
+            .map(|p| p.name.clone());
+        let pool = key
+            .and_then(|k| self.pools.get_mut(&k))
+            .ok_or_else(|| format!("no virtual server {name}"))?;
+        change(pool)?;
+        let event = pool.judge_quorum();
+        let name = pool.name.clone();
+        if let Some(e) = event {
+            self.event(&name, &e);
+        }
+        self.apply().map_err(|e| format!("{e:#}"))?;
+        self.refresh();
+        Ok(json!("done"))
+    }
+
+    fn show(&self) -> Value {
+        let director = self.director.as_ref();
+        let virtual_servers: Vec<Value> = self
+            .pools
+            .values()
+            .map(|p| {
+                let servers: Vec<Value> = p
+                    .members
+                    .iter()
+                    .map(|m| {
+                        let counts = director.map(|d| d.server_counts(&p.name, m.ip, m.port)).unwrap_or_default();
+                        let next_hop = director.and_then(|d| d.egress(m.ip)).map(|e| e.next_hop.map(|b| format!("{b:02x}")).join(":"));
+                        json!({
+                            "address": m.ip, "port": m.port, "forwarding": m.forwarding.name(), "weight": m.weight, "up": m.up,
+                            "next_hop": next_hop, "active": counts.active, "inactive": counts.inactive,
+                            "connections": counts.tally.connections, "packets": counts.tally.packets, "bytes": counts.tally.bytes,
+                        })
+                    })
+                    .collect();
+                let tally = director.map(|d| d.service_tally(&p.name)).unwrap_or_default();
+                let vips: Vec<String> = p.vips.iter().map(|v| std::net::SocketAddr::new(v.ip, v.port).to_string()).collect();
+                json!({
+                    "name": p.name, "addresses": vips, "protocol": p.config.protocol.map(|p| p.name()),
+                    "scheduler": p.config.scheduler.map(|s| s.name()), "persistence_s": p.config.persistence_timeout_s,
+                    "quorum": p.has_quorum(), "connections": tally.connections, "packets": tally.packets, "bytes": tally.bytes,
+                    "servers": servers,
+                })
+            })
+            .collect();
+        let counters: BTreeMap<&str, u64> = director
+            .and_then(|d| d.programs.counters().ok())
+            .unwrap_or_default()
+            .into_iter()
+            .collect();
+        json!({
+            "virtual_servers": virtual_servers, "routers": self.routers.show(), "counters": counters,
+            "flows": self.flows, "checks": self.checks.count(), "interfaces": self.attached,
+        })
+    }
+
+    fn show_flows(&self, limit: usize) -> Value {
+        let Some(director) = &self.director else {
+            return json!([]);
+        };
+        let now = now_us() * 1000;
+        let flows: Vec<Value> = director
+            .programs
+            .flows()
+            .take(limit)
+            .map(|(k, f)| {
+                let server = director.server_at(f.server).map(|(_, ip, port)| std::net::SocketAddr::new(ip, port).to_string());
+                json!({
+                    "client": std::net::SocketAddr::new(k.client, k.client_port).to_string(),
+                    "virtual": std::net::SocketAddr::new(k.vip, k.vip_port).to_string(), "protocol": k.protocol,
+                    "server": server, "state": FLOW_STATES.get(usize::from(f.state)), "idle_ms": now.saturating_sub(f.seen_ns) / 1_000_000,
+                })
+            })
+            .collect();
+        json!(flows)
+    }
+
+    /// The peers first, then the scripts; programs and maps go with the process.
+    fn end(mut self, notices: &mut mpsc::UnboundedReceiver<Notice>) {
+        self.trackers = Trackers::none();
+        self.routers.stop();
+        while let Ok(notice) = notices.try_recv() {
+            self.notice(&notice);
+        }
+        if !self.config.virtual_servers.iter().any(|v| v.omega) {
+            return;
+        }
+        let names: Vec<String> = self
+            .pools
+            .values()
+            .filter(|p| p.config.omega)
+            .map(|p| p.name.clone())
+            .collect();
+        for name in names {
+            let servers: Vec<_> = self.pools[&name]
+                .members
+                .iter()
+                .filter(|m| m.up)
+                .map(|m| (m.ip, m.port))
+                .collect();
+            for (ip, port) in servers {
+                self.event(&name, &Event::ServerDown(ip, port));
+            }
+            self.event(&name, &Event::QuorumLost);
+        }
+    }
+}
