@@ -46,7 +46,17 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         }
     }),
     works("version", "2|3", "VRRP version", |i, a| {
-        i.version = a.number_u8(2..=3)
+        let word = a.keyword();
+        match (i.version, a.number_u8(2..=3)) {
+            (Some(old), Some(new)) if old != new => {
+                a.dubious_at(
+                    word,
+                    format!("version {new} after version {old}: the first holds"),
+                );
+            }
+            (None, new) => i.version = new,
+            _ => {}
+        }
     }),
     works(
         "authentication",

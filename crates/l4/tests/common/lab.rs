@@ -1,0 +1,348 @@
+//! Network namespaces on one switch, and the programs that run in them. Everything goes when the lab goes.
+
+use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+pub struct Lab {
+    name: String,
+    hosts: Vec<String>,
+    programs: Vec<Program>,
+}
+
+pub struct Program {
+    pub host: String,
+    pub kind: Kind,
+    child: Child,
+    pub log: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Sluice,
+    Keepalived,
+}
+
+/// Runs ip(8); a failure is the test's.
+pub fn ip(args: &str) -> String {
+    let output = Command::new("ip")
+        .args(args.split_whitespace())
+        .output()
+        .expect("ip runs");
+    assert!(
+        output.status.success(),
+        "ip {args}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+impl Lab {
+    /// A switch and hosts 1, 2 ... called a, b ... with `eth1` at 10.0.0.N/24 and fd00::N/64.
+    pub fn new(hosts: usize) -> Lab {
+        let name = format!(
+            "l4-{}-{}",
+            std::process::id(),
+            NUMBER.fetch_add(1, Ordering::Relaxed)
+        );
+        let switch = format!("{name}-sw");
+        ip(&format!("netns add {switch}"));
+        let mut lab = Lab {
+            name,
+            hosts: Vec::new(),
+            programs: Vec::new(),
+        };
+        ip(&format!(
+            "-n {switch} link add name sw0 type bridge forward_delay 0 mcast_snooping 0"
+        ));
+        ip(&format!("-n {switch} link set sw0 up"));
+        for n in 1..=hosts {
+            let host = char::from(b'a' + n as u8 - 1).to_string();
+            let ns = lab.ns(&host);
+            ip(&format!("netns add {ns}"));
+            lab.hosts.push(host.clone());
+            ip(&format!("-n {ns} link set lo up"));
+            ip(&format!(
+                "-n {ns} link add eth1 type veth peer name p-{host} netns {switch}"
+            ));
+            ip(&format!("-n {switch} link set p-{host} master sw0 up"));
+            ip(&format!("-n {ns} link set eth1 up"));
+            ip(&format!("-n {ns} addr add 10.0.0.{n}/24 dev eth1"));
+            ip(&format!("-n {ns} addr add fd00::{n}/64 dev eth1 nodad"));
+            ip(&format!("-n {ns} addr add fe80::{n}/64 dev eth1 nodad"));
+        }
+        lab
+    }
+
+    pub fn ns(&self, host: &str) -> String {
+        format!("{}-{host}", self.name)
+    }
+
+    pub fn path(&self, file: &str) -> String {
+        std::env::temp_dir()
+            .join(format!("{}-{file}", self.name))
+            .display()
+            .to_string()
+    }
+
+    /// Takes a host's cable out, or puts it back.
+    pub fn cable(&self, host: &str, there: bool) {
+        let state = if there { "up" } else { "down" };
+        ip(&format!("-n {}-sw link set p-{host} {state}", self.name));
+    }
+
+    /// Keeps the link but lets nothing through.
+    pub fn partition(&self, host: &str, parted: bool) {
+        let to = if parted { "nomaster" } else { "master sw0" };
+        ip(&format!("-n {}-sw link set p-{host} {to}", self.name));
+    }
+
+    pub fn start(&mut self, host: &str, kind: Kind, config: &str) {
+        self.start_with(host, kind, config, &[]);
+    }
+
+    pub fn start_with(&mut self, host: &str, kind: Kind, config: &str, more: &[&str]) {
+        let file = self.path(&format!("{host}.conf"));
+        std::fs::write(&file, config).unwrap();
+        let log = self.path(&format!("{host}.log"));
+        let out = std::fs::File::create(&log).unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.ns(host)]);
+        match kind {
+            Kind::Sluice => {
+                command.arg(env!("CARGO_BIN_EXE_sluice-l4")).args([
+                    "run",
+                    "-f",
+                    &file,
+                    "--conn-tab-bits",
+                    "12",
+                    "--socket",
+                    &self.path(&format!("{host}.sock")),
+                ]);
+            }
+            Kind::Keepalived => {
+                let pid = |what: &str| self.path(&format!("{host}.{what}.pid"));
+                command.args([
+                    "keepalived",
+                    "-n",
+                    "-l",
+                    "-D",
+                    "-P",
+                    "-p",
+                    &pid("main"),
+                    "-r",
+                    &pid("vrrp"),
+                    "-f",
+                    &file,
+                ]);
+            }
+        }
+        let child = command
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .spawn()
+            .expect("ip netns exec runs");
+        self.programs.push(Program {
+            host: host.into(),
+            kind,
+            child,
+            log,
+        });
+    }
+
+    fn program(&self, host: &str) -> &Program {
+        self.programs
+            .iter()
+            .find(|p| p.host == host)
+            .expect("a program runs there")
+    }
+
+    pub fn log(&self, host: &str) -> String {
+        std::fs::read_to_string(&self.program(host).log).unwrap_or_default()
+    }
+
+    /// Children of a process, from /proc.
+    fn children(pid: u32) -> Vec<u32> {
+        let list =
+            std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        list.split_whitespace()
+            .filter_map(|p| p.parse().ok())
+            .collect()
+    }
+
+    fn signal(pid: u32, signal: rustix::process::Signal) {
+        if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+
+    /// Sends a signal to the program and its children.
+    pub fn signal_all(&self, host: &str, signal: rustix::process::Signal) {
+        let pid = self.program(host).child.id();
+        for child in Self::children(pid) {
+            Self::signal(child, signal);
+        }
+        Self::signal(pid, signal);
+    }
+
+    /// kill -9 of everything, so that nobody can say farewell.
+    pub fn kill(&mut self, host: &str) {
+        let at = self
+            .programs
+            .iter()
+            .position(|p| p.host == host)
+            .expect("a program runs there");
+        let mut program = self.programs.remove(at);
+        // The parent must neither restart its child nor, dying first, make it end in good order.
+        Self::signal(program.child.id(), rustix::process::Signal::STOP);
+        for child in Self::children(program.child.id()) {
+            Self::signal(child, rustix::process::Signal::KILL);
+        }
+        Self::signal(program.child.id(), rustix::process::Signal::KILL);
+        let _ = program.child.wait();
+    }
+
+    /// SIGTERM; gives what it left running for `wait` at most.
+    pub fn terminate(&mut self, host: &str) {
+        let at = self
+            .programs
+            .iter()
+            .position(|p| p.host == host)
+            .expect("a program runs there");
+        Self::signal(self.programs[at].child.id(), rustix::process::Signal::TERM);
+    }
+
+    /// Waits until the program has ended.
+    pub fn ended(&mut self, host: &str) {
+        let at = self
+            .programs
+            .iter()
+            .position(|p| p.host == host)
+            .expect("a program runs there");
+        let mut program = self.programs.remove(at);
+        let _ = program.child.wait();
+    }
+
+    pub fn has(&self, host: &str, address: &str) -> bool {
+        let wanted: IpAddr = address.parse().unwrap();
+        let list = ip(&format!("-n {} -o addr show", self.ns(host)));
+        list.split_whitespace()
+            .filter_map(|w| w.split('/').next()?.parse::<IpAddr>().ok())
+            .any(|a| a == wanted)
+    }
+
+    /// Waits for a condition; on failure the logs are told.
+    pub fn wait(&self, what: &str, limit: Duration, condition: impl Fn(&Lab) -> bool) -> Duration {
+        let began = Instant::now();
+        while !condition(self) {
+            if began.elapsed() > limit {
+                for p in &self.programs {
+                    eprintln!("--- {} {:?}\n{}", p.host, p.kind, self.log(&p.host));
+                }
+                panic!("not within {limit:?}: {what}");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        began.elapsed()
+    }
+
+    /// Waits until one host has the address and the others do not.
+    pub fn master(&self, host: &str, address: &str, seconds: u64) -> Duration {
+        self.wait(
+            &format!("{host} is master of {address}"),
+            Duration::from_secs(seconds),
+            |lab| {
+                lab.has(host, address)
+                    && lab
+                        .programs
+                        .iter()
+                        .filter(|p| p.host != host)
+                        .all(|p| !lab.has(&p.host, address))
+            },
+        )
+    }
+
+    /// True if the state of affairs lasts this long.
+    pub fn stays(&self, what: &str, time: Duration, condition: impl Fn(&Lab) -> bool) {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            assert!(
+                condition(self),
+                "does not stay: {what}\n{}",
+                self.programs
+                    .iter()
+                    .map(|p| self.log(&p.host))
+                    .collect::<String>()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the host's sluice-l4 says of itself.
+    pub fn show(&self, host: &str) -> serde_json::Value {
+        let socket = std::path::PathBuf::from(self.path(&format!("{host}.sock")));
+        sluice_l4::shell::control::ask(&socket, &sluice_l4::shell::control::Request::Show)
+            .expect("it answers")
+    }
+
+    /// Runs a command inside a host and gives its output.
+    pub fn run(&self, host: &str, command: &str) -> String {
+        let output = Command::new("ip")
+            .args(["netns", "exec", &self.ns(host), "sh", "-c", command])
+            .output()
+            .expect("ip netns exec runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Starts a helper inside a host; it is killed with the lab.
+    pub fn helper(&mut self, host: &str, command: &str) {
+        let log = self.path(&format!("{host}.helper.log"));
+        let out = std::fs::File::create(&log).unwrap();
+        let script = format!("exec {command}");
+        let child = Command::new("ip")
+            .args(["netns", "exec", &self.ns(host), "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .spawn()
+            .unwrap();
+        self.programs.push(Program {
+            host: format!("{host}-helper"),
+            kind: Kind::Sluice,
+            child,
+            log,
+        });
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for program in &mut self.programs {
+            for child in Self::children(program.child.id()) {
+                Self::signal(child, rustix::process::Signal::CONT);
+                Self::signal(child, rustix::process::Signal::KILL);
+            }
+            let _ = program.child.kill();
+            let _ = program.child.wait();
+        }
+        for host in self.hosts.iter().map(String::as_str).chain(["sw"]) {
+            let _ = Command::new("ip")
+                .args(["netns", "del", &self.ns(host)])
+                .status();
+        }
+        if let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) {
+            let prefix = format!("{}-", self.name);
+            for entry in entries
+                .flatten()
+                .filter(|e| e.file_name().to_string_lossy().starts_with(&prefix))
+            {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+}
