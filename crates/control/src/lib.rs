@@ -1,1 +1,9 @@
-//! Views of the running process: stats page, CSV, Prometheus, runtime commands
+//! Views of the running process: the statistics page, the CSV, Prometheus and the runtime commands.
+//!
+//! Pure functions from [`sluice_engine::Runtime`] to bytes; changes happen by commands only. No sockets: the data path
+//! serves the pages, the binary owns the command sockets.
+
+pub mod cli;
+pub mod page;
+pub mod prometheus;
+pub mod stats;

@@ -6,8 +6,9 @@
 //! ```
 
 mod accept;
-mod backend;
+pub mod backend;
 pub mod capture;
+pub mod checks;
 pub mod clock;
 mod lists;
 pub mod logs;
@@ -15,7 +16,7 @@ pub mod net;
 pub mod session;
 pub mod start;
 pub mod stream;
-mod sys;
+pub mod sys;
 pub mod view;
 pub mod worker;
 mod zone;

@@ -304,7 +304,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// `Mmm dd hh:mm:ss`, local time.
-fn bsd_date(secs: i64) -> String {
+pub fn bsd_date(secs: i64) -> String {
     let (_, month, day, h, m, s) = civil(secs + i64::from(zone::at(secs).0));
     format!(
         "{} {day:2} {h:02}:{m:02}:{s:02}",

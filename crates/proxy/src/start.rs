@@ -38,6 +38,15 @@ pub struct BindError {
     pub error: io::Error,
 }
 
+impl BindError {
+    /// What happened, in HAProxy's words.
+    pub fn sentence(&self) -> String {
+        let text = self.error.to_string();
+        let reason = text.split(" (os error").next().unwrap_or_default();
+        format!("cannot bind socket ({reason}) for [{}]", self.addr)
+    }
+}
+
 /// Listening sockets, one set a worker.
 pub struct Listeners {
     by_worker: Vec<Vec<Ready>>,

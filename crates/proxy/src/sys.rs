@@ -161,3 +161,75 @@ pub fn local_zone(at_sec: i64) -> (i32, String) {
         .into_owned();
     (tm.tm_gmtoff as i32, name)
 }
+
+/// Most worker threads: HAProxy's MAX_THREADS.
+pub const WORKERS_MAX: u32 = 64;
+
+/// CPUs this process may run on.
+pub fn available_cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// The first address of a host name, as the C library finds it.
+pub fn lookup_host(name: &str) -> Option<std::net::IpAddr> {
+    use std::net::ToSocketAddrs;
+    (name, 0).to_socket_addrs().ok()?.next().map(|a| a.ip())
+}
+
+/// Which side of a fork this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forked {
+    Parent,
+    Child,
+}
+
+/// Goes to the background: the child goes on in a session of its own, without a terminal. Call it before any thread is
+/// started.
+pub fn daemonize() -> io::Result<Forked> {
+    // SAFETY: no other thread runs yet, so the child inherits consistent memory.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            rustix::process::setsid()?;
+            let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+            rustix::stdio::dup2_stdin(&null)?;
+            rustix::stdio::dup2_stdout(&null)?;
+            rustix::stdio::dup2_stderr(&null)?;
+            Ok(Forked::Child)
+        }
+        _ => Ok(Forked::Parent),
+    }
+}
+
+/// Sends a signal to a process. A process that is gone already is no fault.
+pub fn signal(pid: i32, number: i32) {
+    // SAFETY: kill(2) touches no memory of ours.
+    unsafe { libc::kill(pid, number) };
+}
+
+/// Limits the address space (`-m`).
+pub fn limit_memory(bytes: u64) -> io::Result<()> {
+    let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    Ok(rustix::process::setrlimit(rustix::process::Resource::As, limit)?)
+}
+
+/// `chroot`, then the group, then the user: in the order in which each is still allowed.
+pub fn drop_privileges(chroot: Option<&str>, gid: Option<u32>, uid: Option<u32>) -> io::Result<()> {
+    if let Some(dir) = chroot {
+        rustix::process::chroot(dir)?;
+        std::env::set_current_dir("/")?;
+    }
+    let done = |rc: i32| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    if let Some(gid) = gid.filter(|g| *g != 0) {
+        // SAFETY: an empty list needs no memory; the C library applies both calls to all threads.
+        unsafe {
+            libc::setgroups(0, std::ptr::null());
+            done(libc::setgid(gid))?;
+        }
+    }
+    if let Some(uid) = uid.filter(|u| *u != 0) {
+        // SAFETY: setuid(2) touches no memory of ours.
+        done(unsafe { libc::setuid(uid) })?;
+    }
+    Ok(())
+}

@@ -23,40 +23,26 @@ const STREAMS_KEPT: usize = 256;
 pub struct Shared {
     pub runtime: Arc<Runtime>,
     pub proc_vars: ProcVars,
-    pub services: Box<dyn Services>,
 }
 
-/// What the control side answers on the data path: pages made from snapshots.
-pub trait Services: Send + Sync {
-    /// The statistics page: what `uri` (with its options behind `;` and `?`) shows.
-    fn stats_page(&self, request: &StatsRequest<'_>) -> Page;
-    /// The Prometheus exporter; `query` as in `/metrics?scope=global`.
-    fn prometheus(&self, runtime: &Runtime, query: &[u8]) -> Page;
-}
-
-/// One look at the statistics page.
-pub struct StatsRequest<'a> {
-    pub runtime: &'a Runtime,
-    pub proxy: sluice_expr::ProxyId,
-    pub stats: &'a sluice_config::model::Stats,
-    /// Path and query after `stats uri`.
-    pub rest: &'a [u8],
-    /// The whole path and query, for links.
-    pub uri: &'a [u8],
-    /// `stats admin` holds for this client.
-    pub admin: bool,
-    /// The form of a POST.
-    pub form: Option<&'a [u8]>,
-    pub now_ms: u64,
-}
-
-/// A page made by the proxy itself.
-pub struct Page {
-    pub status: u16,
-    pub content_type: &'static str,
-    /// Further headers.
-    pub headers: Vec<(&'static str, String)>,
-    pub body: Vec<u8>,
+impl Shared {
+    /// Evaluates `set-var` lines of the global section, once, before traffic.
+    pub fn set_process_vars(&self) {
+        use sluice_config::model::SetVarSource;
+        use sluice_expr::env::Nowhere;
+        let env = Nowhere { now: crate::clock::now() };
+        for (var, source) in &self.runtime.model.global.set_vars {
+            let value = match source {
+                SetVarSource::Expr(e) => e.eval(&env).ok().map(|s| s.value.into_owned()),
+                SetVarSource::Format(f) => {
+                    let mut text = Vec::new();
+                    f.write(&env, &mut text);
+                    Some(sluice_expr::Value::Str(text.into()))
+                }
+            };
+            self.proc_vars.set(var.index, value);
+        }
+    }
 }
 
 /// One thread's world.

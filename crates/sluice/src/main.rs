@@ -1,1 +1,266 @@
-fn main() {}
+//! `sluice`: reads a haproxy.cfg, starts the workers, obeys signals.
+//!
+//! ```text
+//! flags -> files -> sluice_config::load -> limits -> bind -> (fork, pidfile, chroot, user) -> workers -> signals -> end
+//! ```
+
+mod control_loop;
+mod files;
+mod flags;
+mod limits;
+mod notify;
+mod version;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use sluice_config::{Diagnostic, LoadOptions, Loaded, RenderOptions, Severity};
+use sluice_engine::state::{self, StartInfo};
+use sluice_proxy::logs::Rings;
+use sluice_proxy::worker::Shared;
+use sluice_proxy::{start, sys};
+
+use flags::{FlagError, Flags};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let flags = match flags::parse(&args) {
+        Ok(f) => f,
+        Err(FlagError::Usage) => {
+            print!("{}", flags::USAGE);
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => {
+            eprintln!("sluice: {e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match run(&flags) {
+        Ok(code) => code,
+        Err(e) => {
+            alert(&format!("{e:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints an alert that concerns no line of the configuration.
+fn alert(text: &str) {
+    eprintln!("[ALERT]    ({}) : {text}", std::process::id());
+}
+
+fn warning(flags: &Flags, text: &str) {
+    if !flags.quiet {
+        eprintln!("[WARNING]  ({}) : {text}", std::process::id());
+    }
+}
+
+fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    if flags.version > 0 {
+        version::print(flags.version > 1);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(classes) = &flags.dump_keywords {
+        let known = dump_keywords(classes);
+        // HAProxy goes on: `-dKall -q -c -f /dev/null` is how the lists are had
+        if flags.files.is_empty() {
+            return Ok(if known { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    }
+    if let Some(dir) = &flags.directory {
+        std::env::set_current_dir(dir).map_err(|e| anyhow::anyhow!("cannot change directory to {dir} : {}", files::reason(&e)))?;
+    }
+    if let Some(condition) = &flags.condition {
+        return Ok(eval_condition(condition));
+    }
+    if flags.files.is_empty() {
+        print!("{}", flags::USAGE);
+        return Ok(ExitCode::FAILURE);
+    }
+    let sources = match files::read_all(&flags.files) {
+        Ok(s) => s,
+        Err(e) => {
+            alert(&format!("config : {e}"));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let Loaded { model, diagnostics, .. } = load(flags, &sources);
+    let warned = report(flags, &diagnostics);
+    let Some(model) = model else { return Ok(ExitCode::FAILURE) };
+    if warned && (flags.zero_warning || model.global.zero_warning) {
+        alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
+        return Ok(ExitCode::FAILURE);
+    }
+    if flags.dump_config {
+        print!("{}", sluice_config::dump_tokens(&sources));
+    }
+    if flags.check {
+        if warned && !flags.quiet {
+            println!("Warnings were found.");
+        }
+        if !flags.quiet {
+            println!("Configuration file is valid");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    serve(flags, Arc::new(model))
+}
+
+/// Reads the configuration's text.
+fn load(flags: &Flags, sources: &[sluice_config::SourceFile]) -> Loaded {
+    let options = LoadOptions {
+        env: std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect(),
+        loader: &files::Disk,
+        lookup: &sys::lookup_host,
+        store: Arc::default(),
+        localpeer: flags.local_peer.clone().unwrap_or_else(hostname),
+        master_worker: flags.master_worker,
+        features: version::FEATURES.iter().filter(|(_, on)| *on).map(|(n, _)| n.to_string()).collect(),
+        enabled: version::ENABLED.iter().map(|n| n.to_string()).collect(),
+        tls_library: String::new(),
+        diag: flags.diag,
+    };
+    sluice_config::load(sources, &options)
+}
+
+/// Shows what was found; true when there were warnings.
+fn report(flags: &Flags, diagnostics: &[Diagnostic]) -> bool {
+    let options = RenderOptions { pid: std::process::id(), colour: std::io::stderr().is_terminal(), terse: false };
+    let mut err = std::io::stderr().lock();
+    let mut warned = false;
+    for d in diagnostics {
+        warned |= d.severity == Severity::Warning;
+        if flags.quiet && d.severity != Severity::Alert {
+            continue;
+        }
+        // nowhere to complain when stderr is gone
+        let _ = err.write_all(d.render(options).as_bytes());
+    }
+    warned
+}
+
+fn eval_condition(condition: &str) -> ExitCode {
+    let features: Vec<String> = version::FEATURES.iter().filter(|(_, on)| *on).map(|(n, _)| n.to_string()).collect();
+    let enabled: Vec<String> = version::ENABLED.iter().map(|n| n.to_string()).collect();
+    match sluice_config::check_condition(condition, &features, &enabled) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(e) => {
+            alert(&format!("config : {e}"));
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn dump_keywords(classes: &str) -> bool {
+    let mut out = String::new();
+    let all = ["acl", "cfg", "cli", "cnv", "flt", "smp", "svc"];
+    let wanted: Vec<&str> = classes.split(',').filter(|c| !c.is_empty()).collect();
+    if wanted.contains(&"help") || wanted.is_empty() {
+        println!("# List of supported keyword classes:\nall: list all keywords\nacl: ACL keywords\ncfg: configuration keywords\ncli: CLI keywords\ncnv: sample converter keywords\nflt: filter names\nsmp: sample fetch functions\nsvc: service names");
+        return true;
+    }
+    for class in all {
+        if !wanted.contains(&"all") && !wanted.contains(&class) {
+            continue;
+        }
+        match class {
+            "acl" => out.push_str(&sluice_expr::acl::dump_acl()),
+            "cfg" => out.push_str(&sluice_config::dump_cfg()),
+            "cli" => out.push_str(&sluice_control::cli::dump_cli()),
+            "cnv" => out.push_str(&sluice_expr::conv::dump_cnv()),
+            "flt" => out.push_str("# List of registered filter names:\nbwlim-in [BWLIM]\nbwlim-out [BWLIM]\n"),
+            "smp" => out.push_str(&sluice_expr::fetch::dump_smp()),
+            _ => out.push_str("# List of registered service names:\nprometheus-exporter\n"),
+        }
+    }
+    print!("{out}");
+    wanted.iter().all(|w| *w == "all" || all.contains(w))
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Starts everything and stays until it is told to stop.
+fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Result<ExitCode> {
+    if !model.proxies.iter().any(|p| p.is_frontend() && !p.disabled && !p.binds.is_empty()) && model.global.stats_sockets.is_empty() {
+        alert("[haproxy.main()] No enabled listener found (check for 'bind' directives) ! Exiting.");
+        return Ok(ExitCode::FAILURE);
+    }
+    let cpus = sys::available_cpus();
+    let workers = model.global.nbthread.or(model.global.nbproc).unwrap_or(cpus).clamp(1, sys::WORKERS_MAX);
+    let limits = limits::settle(&model, flags.maxconn, workers);
+    if let Some(text) = &limits.warning {
+        warning(flags, text);
+    }
+    if let Some(mb) = flags.memory_mb {
+        sys::limit_memory(mb << 20).map_err(|e| anyhow::anyhow!("cannot limit the memory to {mb} MB : {}", files::reason(&e)))?;
+    }
+    let listeners = match start::bind_all(&model, workers) {
+        Ok(l) => l,
+        Err(errors) => {
+            for e in errors {
+                alert(&format!("Binding [{}:{}] for proxy {}: {}", e.file, e.line, e.proxy, e.sentence()));
+            }
+            alert("[haproxy.main()] Some protocols failed to start their listeners! Exiting.");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let sockets = match control_loop::bind_sockets(&model) {
+        Ok(s) => s,
+        Err(e) => {
+            alert(&e);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let background = (flags.daemon || model.global.daemon) && !flags.foreground && !flags.master_worker;
+    if background && sys::daemonize()? == sys::Forked::Parent {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(path) = flags.pidfile.as_ref().or(model.global.pidfile.as_ref()) {
+        std::fs::write(path, format!("{}\n", std::process::id()))
+            .map_err(|e| anyhow::anyhow!("cannot create pidfile {path} : {}", files::reason(&e)))?;
+    }
+    for (pids, signal) in [(&flags.finish, libc_signal::USR1), (&flags.terminate, libc_signal::TERM)] {
+        for pid in pids {
+            sys::signal(*pid, signal);
+        }
+    }
+    let g = &model.global;
+    sys::drop_privileges(g.chroot.as_deref(), g.gid, g.uid)
+        .map_err(|e| anyhow::anyhow!("cannot chroot or change user and group : {}", files::reason(&e)))?;
+    let runtime = Arc::new(state::build(
+        model.clone(),
+        StartInfo {
+            now: sluice_proxy::clock::now(),
+            workers,
+            pid: std::process::id(),
+            hostname: hostname().into(),
+            maxconn: limits.maxconn,
+            max_fds: limits.max_fds,
+            maxpipes: limits.maxpipes,
+        },
+    ));
+    let rings = Rings::new(&model);
+    let shared = Arc::new(Shared {
+        proc_vars: sluice_expr::vars::ProcVars::new(model.global.tune.vars_proc_max),
+        runtime,
+    });
+    shared.set_process_vars();
+    let workers = start::start(&shared, &rings, listeners)?;
+    if flags.notify_systemd {
+        notify::ready();
+    }
+    control_loop::run(flags, shared, rings, workers, sockets)
+}
+
+/// Signals sent to the processes of `-sf` and `-st`.
+mod libc_signal {
+    pub const USR1: i32 = 10;
+    pub const TERM: i32 = 15;
+}

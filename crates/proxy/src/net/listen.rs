@@ -36,14 +36,33 @@ pub fn bind(p: &Proxy, b: &Bind, addr: &ListenAddr, own_queue: bool) -> io::Resu
     match addr {
         ListenAddr::Tcp(a) => tcp(p, b, *a, own_queue, backlog),
         ListenAddr::Unix(path) => unix(path, &b.perms, backlog),
-        ListenAddr::Abstract { name, zero_padded } => {
-            let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-            socket.bind(&abstract_addr(name, *zero_padded)?)?;
-            socket.listen(backlog)?;
-            Ok(Bound::Unix(OwnedFd::from(socket).into()))
-        }
+        ListenAddr::Abstract { name, zero_padded } => abstract_socket(name, *zero_padded, backlog),
         ListenAddr::Fd(fd) => inherited(*fd, backlog),
     }
+}
+
+/// Makes the listening socket of a `stats socket` line.
+pub fn bind_command(addr: &ListenAddr, perms: &UnixPerms) -> io::Result<Bound> {
+    const COMMAND_BACKLOG: i32 = 128;
+    match addr {
+        ListenAddr::Unix(path) => unix(path, perms, COMMAND_BACKLOG),
+        ListenAddr::Abstract { name, zero_padded } => abstract_socket(name, *zero_padded, COMMAND_BACKLOG),
+        ListenAddr::Fd(fd) => inherited(*fd, COMMAND_BACKLOG),
+        ListenAddr::Tcp(a) => {
+            let socket = Socket::new(Domain::for_address(*a), Type::STREAM.nonblocking().cloexec(), None)?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&(*a).into())?;
+            socket.listen(COMMAND_BACKLOG)?;
+            Ok(Bound::Tcp(socket.into()))
+        }
+    }
+}
+
+fn abstract_socket(name: &str, zero_padded: bool, backlog: i32) -> io::Result<Bound> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.bind(&abstract_addr(name, zero_padded)?)?;
+    socket.listen(backlog)?;
+    Ok(Bound::Unix(OwnedFd::from(socket).into()))
 }
 
 fn tcp(p: &Proxy, b: &Bind, addr: SocketAddr, own_queue: bool, backlog: i32) -> io::Result<Bound> {

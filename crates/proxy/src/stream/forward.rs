@@ -240,10 +240,6 @@ pub fn direct_target(s: &Stream, be: &Proxy) -> Option<Target> {
 
 /// `http-request normalize-uri`: the new target, `None` when it stays. `Err`: an escape is broken in strict mode.
 pub fn normalized(req: &Request, how: NormalizeUri) -> Result<Option<Vec<u8>>, ()> {
-    let _ = (req, how);
-    Ok(None)
-}
-/*
     let target = req.target();
     let new = match how {
         NormalizeUri::FragmentEncode => normalize::fragment_encode(target),
@@ -257,4 +253,3 @@ pub fn normalized(req: &Request, how: NormalizeUri) -> Result<Option<Vec<u8>>, (
     };
     Ok((new != target).then_some(new))
 }
-*/

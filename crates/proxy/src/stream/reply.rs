@@ -11,7 +11,7 @@ use sluice_http::{
 };
 
 use super::Stream;
-use crate::worker::Page;
+use sluice_control::page::Page;
 
 /// A response made by the proxy, whose head is in `Stream::res`.
 pub struct Local {

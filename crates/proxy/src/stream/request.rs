@@ -13,7 +13,8 @@ use super::http::Fate;
 use super::rules::{Later, Verdict};
 use crate::net::after_ms;
 use crate::session::Client;
-use crate::worker::{StatsRequest, Worker};
+use crate::worker::Worker;
+use sluice_control::page::StatsRequest;
 
 /// The stream was answered: what becomes of the client's connection.
 type Answered = Fate;
@@ -191,7 +192,7 @@ impl Stream {
                 self.fe_state().fe.intercepted.inc();
                 self.terminate(b'L', b'R');
                 let w = self.w.clone();
-                let page = w.shared.services.prometheus(w.runtime(), self.req.query());
+                let page = sluice_control::prometheus::page(w.runtime(), self.req.query(), self.now.mono_us / 1000);
                 let local = self.page_response(page);
                 Err(self.answer(client, local).await)
             }
@@ -307,7 +308,7 @@ impl Stream {
         let w = self.w.clone();
         let page = {
             let uri = self.req.path_and_query().unwrap_or(b"/");
-            w.shared.services.stats_page(&StatsRequest {
+            sluice_control::stats::page(&StatsRequest {
                 runtime: w.runtime(),
                 proxy: p.id,
                 stats,
