@@ -13,7 +13,10 @@ pub struct Session {
 
 impl Session {
     pub fn new(level: CliLevel) -> Self {
-        Session { level, prompt: false }
+        Session {
+            level,
+            prompt: false,
+        }
     }
     /// What is shown before each command in interactive mode.
     pub fn prompt_text(&self) -> &'static str {
@@ -61,7 +64,12 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
             session.prompt = !session.prompt;
             String::new()
         }
-        ["quit"] => return Answer { text: String::new(), close: true },
+        ["quit"] => {
+            return Answer {
+                text: String::new(),
+                close: true,
+            };
+        }
         ["show", "info"] => format!("Name: HAProxy\nNbthread: {}\n", host.runtime().workers),
         _ => "Unknown command.\n".into(),
     };

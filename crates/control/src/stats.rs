@@ -8,5 +8,10 @@ pub fn page(r: &StatsRequest<'_>) -> Page {
     for p in &r.runtime.proxies {
         body.push_str(&format!("{},FRONTEND,{}\n", p.name, p.fe.conns.now()));
     }
-    Page { status: 200, content_type: "text/plain", headers: Vec::new(), body: body.into_bytes() }
+    Page {
+        status: 200,
+        content_type: "text/plain",
+        headers: Vec::new(),
+        body: body.into_bytes(),
+    }
 }

@@ -41,12 +41,31 @@ pub fn last() -> Vec<Malformed> {
 pub fn show(rt: &sluice_engine::Runtime) -> String {
     use std::fmt::Write;
     let kept = last();
-    let mut out = format!("Total events captured on [{}] : {}\n", crate::logs::bsd_date(crate::clock::now().wall_us / 1_000_000), kept.iter().map(|m| m.number).max().unwrap_or(0));
+    let mut out = format!(
+        "Total events captured on [{}] : {}\n",
+        crate::logs::bsd_date(crate::clock::now().wall_us / 1_000_000),
+        kept.iter().map(|m| m.number).max().unwrap_or(0)
+    );
     for m in &kept {
         let side = if m.is_request { "frontend" } else { "backend" };
         // writing to a String cannot fail
-        let _ = writeln!(out, "\n[{}] {side} {} (#{}): invalid {}", crate::logs::bsd_date(m.wall_us / 1_000_000), rt.proxy(m.proxy).name, m.proxy.0, if m.is_request { "request" } else { "response" });
-        let _ = writeln!(out, "  src {}, event #{}, {}\n  buffer {} bytes, error at position {}:\n", m.src, m.number, m.kind, m.bytes.len(), m.at);
+        let _ = writeln!(
+            out,
+            "\n[{}] {side} {} (#{}): invalid {}",
+            crate::logs::bsd_date(m.wall_us / 1_000_000),
+            rt.proxy(m.proxy).name,
+            m.proxy.0,
+            if m.is_request { "request" } else { "response" }
+        );
+        let _ = writeln!(
+            out,
+            "  src {}, event #{}, {}\n  buffer {} bytes, error at position {}:\n",
+            m.src,
+            m.number,
+            m.kind,
+            m.bytes.len(),
+            m.at
+        );
         for (start, line) in lines(&m.bytes) {
             let _ = writeln!(out, "  {start:05} {}", line.escape_ascii());
         }

@@ -191,7 +191,10 @@ pub fn daemonize() -> io::Result<Forked> {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             rustix::process::setsid()?;
-            let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+            let null = std::fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open("/dev/null")?;
             rustix::stdio::dup2_stdin(&null)?;
             rustix::stdio::dup2_stdout(&null)?;
             rustix::stdio::dup2_stderr(&null)?;
@@ -209,8 +212,14 @@ pub fn signal(pid: i32, number: i32) {
 
 /// Limits the address space (`-m`).
 pub fn limit_memory(bytes: u64) -> io::Result<()> {
-    let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
-    Ok(rustix::process::setrlimit(rustix::process::Resource::As, limit)?)
+    let limit = rustix::process::Rlimit {
+        current: Some(bytes),
+        maximum: Some(bytes),
+    };
+    Ok(rustix::process::setrlimit(
+        rustix::process::Resource::As,
+        limit,
+    )?)
 }
 
 /// `chroot`, then the group, then the user: in the order in which each is still allowed.
@@ -219,7 +228,13 @@ pub fn drop_privileges(chroot: Option<&str>, gid: Option<u32>, uid: Option<u32>)
         rustix::process::chroot(dir)?;
         std::env::set_current_dir("/")?;
     }
-    let done = |rc: i32| if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    let done = |rc: i32| {
+        if rc == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    };
     if let Some(gid) = gid.filter(|g| *g != 0) {
         // SAFETY: an empty list needs no memory; the C library applies both calls to all threads.
         unsafe {

@@ -30,7 +30,9 @@ impl Shared {
     pub fn set_process_vars(&self) {
         use sluice_config::model::SetVarSource;
         use sluice_expr::env::Nowhere;
-        let env = Nowhere { now: crate::clock::now() };
+        let env = Nowhere {
+            now: crate::clock::now(),
+        };
         for (var, source) in &self.runtime.model.global.set_vars {
             let value = match source {
                 SetVarSource::Expr(e) => e.eval(&env).ok().map(|s| s.value.into_owned()),

@@ -80,10 +80,21 @@ impl Host for Shell {
 }
 
 /// Runs until the process is to end.
-pub fn run(flags: &Flags, shared: Arc<Shared>, rings: Arc<Rings>, workers: Workers, sockets: Vec<CommandSocket>) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+pub fn run(
+    flags: &Flags,
+    shared: Arc<Shared>,
+    rings: Arc<Rings>,
+    workers: Workers,
+    sockets: Vec<CommandSocket>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let local = tokio::task::LocalSet::new();
-    let shell = Rc::new(Shell { shared: shared.clone(), rings: rings.clone() });
+    let shell = Rc::new(Shell {
+        shared: shared.clone(),
+        rings: rings.clone(),
+    });
     let code = local.block_on(&runtime, async {
         for socket in sockets {
             tokio::task::spawn_local(command_socket(shell.clone(), socket));
@@ -98,7 +109,10 @@ pub fn run(flags: &Flags, shared: Arc<Shared>, rings: Arc<Rings>, workers: Worke
 
 /// SIGUSR1 begins the soft stop. SIGINT and SIGTERM end the process by their default action, as HAProxy's do.
 async fn until_stopped(flags: &Flags, shared: &Arc<Shared>, workers: &Workers) -> ExitCode {
-    let (Ok(mut usr1), Ok(mut hup)) = (signal(SignalKind::user_defined1()), signal(SignalKind::hangup())) else {
+    let (Ok(mut usr1), Ok(mut hup)) = (
+        signal(SignalKind::user_defined1()),
+        signal(SignalKind::hangup()),
+    ) else {
         return ExitCode::FAILURE;
     };
     let mut poll = tokio::time::interval(Duration::from_millis(200));
@@ -115,16 +129,32 @@ async fn until_stopped(flags: &Flags, shared: &Arc<Shared>, workers: &Workers) -
     shared.runtime.stopping.store(true, Relaxed);
     workers.tell(Phase::Drain);
     for p in &shared.runtime.proxies {
-        let counted = format!("(cumulated conns: FE: {}, BE: {})", p.fe.conn_total.value(), p.be.sess_total.value());
+        let counted = format!(
+            "(cumulated conns: FE: {}, BE: {})",
+            p.fe.conn_total.value(),
+            p.be.sess_total.value()
+        );
         if !flags.quiet {
-            eprintln!("[WARNING]  ({}) : Proxy {} stopped {counted}.", std::process::id(), p.name);
+            eprintln!(
+                "[WARNING]  ({}) : Proxy {} stopped {counted}.",
+                std::process::id(),
+                p.name
+            );
         }
     }
-    let hard_stop = shared.runtime.model.global.hard_stop_after_ms.map(Duration::from_millis);
+    let hard_stop = shared
+        .runtime
+        .model
+        .global
+        .hard_stop_after_ms
+        .map(Duration::from_millis);
     let started = tokio::time::Instant::now();
     while workers.alive() > 0 {
         if hard_stop.is_some_and(|limit| started.elapsed() >= limit) {
-            eprintln!("[WARNING]  ({}) : soft-stop running for too long, performing a hard-stop.", std::process::id());
+            eprintln!(
+                "[WARNING]  ({}) : soft-stop running for too long, performing a hard-stop.",
+                std::process::id()
+            );
             workers.tell(Phase::Quit);
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -137,7 +167,10 @@ fn dump_status(rt: &Runtime) {
     for p in &rt.proxies {
         for s in &p.servers {
             let state = if s.accepts_persistent() { "UP" } else { "DOWN" };
-            eprintln!("[WARNING]  ({}) : SIGHUP: Server {}/{} is {state}.", rt.pid, p.name, s.name);
+            eprintln!(
+                "[WARNING]  ({}) : SIGHUP: Server {}/{} is {state}.",
+                rt.pid, p.name, s.name
+            );
         }
     }
 }
@@ -150,7 +183,11 @@ async fn command_socket(shell: Rc<Shell>, socket: CommandSocket) {
     };
 }
 
-async fn unix_socket(shell: Rc<Shell>, l: std::os::unix::net::UnixListener, config: usize) -> io::Result<()> {
+async fn unix_socket(
+    shell: Rc<Shell>,
+    l: std::os::unix::net::UnixListener,
+    config: usize,
+) -> io::Result<()> {
     let l = tokio::net::UnixListener::from_std(l)?;
     loop {
         if let Ok((io, _)) = l.accept().await {
@@ -175,7 +212,9 @@ async fn commands(shell: Rc<Shell>, mut io: impl AsyncRead + AsyncWrite + Unpin,
     let mut session = Session::new(g.stats_sockets[config].level);
     let mut input = Vec::new();
     loop {
-        let Some(line) = next_line(&mut io, &mut input, timeout).await else { return };
+        let Some(line) = next_line(&mut io, &mut input, timeout).await else {
+            return;
+        };
         let mut close = false;
         let mut out = String::new();
         for command in cli::split_line(&line) {
@@ -203,11 +242,19 @@ async fn commands(shell: Rc<Shell>, mut io: impl AsyncRead + AsyncWrite + Unpin,
 }
 
 /// The next line (with a payload when it ends in `<<`); `None` when the client left, was silent or said too much.
-async fn next_line(io: &mut (impl AsyncRead + Unpin), input: &mut Vec<u8>, timeout: Duration) -> Option<String> {
+async fn next_line(
+    io: &mut (impl AsyncRead + Unpin),
+    input: &mut Vec<u8>,
+    timeout: Duration,
+) -> Option<String> {
     loop {
         if let Some(len) = cli::complete_line(input) {
             let line: Vec<u8> = input.drain(..len).collect();
-            return Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_string());
+            return Some(
+                String::from_utf8_lossy(&line)
+                    .trim_end_matches(['\r', '\n'])
+                    .to_string(),
+            );
         }
         if input.len() >= COMMAND_MAX {
             return None;

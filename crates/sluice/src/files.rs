@@ -38,7 +38,12 @@ pub fn read_all(names: &[String]) -> Result<Vec<SourceFile>, String> {
 }
 
 fn directory(name: &str) -> Result<Vec<String>, String> {
-    let fail = |e: std::io::Error| format!("cannot open configuration directory {name} : {}", reason(&e));
+    let fail = |e: std::io::Error| {
+        format!(
+            "cannot open configuration directory {name} : {}",
+            reason(&e)
+        )
+    };
     let mut files = Vec::new();
     for entry in fs::read_dir(name).map_err(fail)? {
         let entry = entry.map_err(fail)?;
@@ -59,6 +64,10 @@ fn read(name: &str) -> Result<SourceFile, String> {
     } else {
         fs::read(name)
     };
-    let text = text.map_err(|e| format!("could not open configuration file {name} : {}", reason(&e)))?;
-    Ok(SourceFile { name: name.to_string(), text })
+    let text =
+        text.map_err(|e| format!("could not open configuration file {name} : {}", reason(&e)))?;
+    Ok(SourceFile {
+        name: name.to_string(),
+        text,
+    })
 }

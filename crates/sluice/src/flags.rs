@@ -64,7 +64,11 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
     let mut f = Flags::default();
     let mut rest = args.iter().peekable();
     while let Some(arg) = rest.next() {
-        let mut value = |what| rest.next().cloned().ok_or_else(|| FlagError::Missing(arg.clone(), what));
+        let mut value = |what| {
+            rest.next()
+                .cloned()
+                .ok_or_else(|| FlagError::Missing(arg.clone(), what))
+        };
         match arg.as_str() {
             "-f" => {
                 f.files.push(value("a file or directory")?);
@@ -103,7 +107,11 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
             "-p" => f.pidfile = Some(value("a file")?),
             "-x" => f.old_socket = Some(value("a socket")?),
             "-sf" | "-st" => {
-                let list = if arg == "-sf" { &mut f.finish } else { &mut f.terminate };
+                let list = if arg == "-sf" {
+                    &mut f.finish
+                } else {
+                    &mut f.terminate
+                };
                 while let Some(pid) = rest.peek().and_then(|a| a.parse().ok()) {
                     list.push(pid);
                     rest.next();
@@ -114,7 +122,8 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
             "-dC" => f.dump_config = true,
             "-h" | "--help" => return Err(FlagError::Usage),
             // pollers, poisoning, look-ups, profiling, tracing: nothing of it exists here, and all of it is harmless
-            "-de" | "-dp" | "-dk" | "-dG" | "-dI" | "-dr" | "-dV" | "-dZ" | "-dF" | "-dL" | "-dv" | "-dt" => {}
+            "-de" | "-dp" | "-dk" | "-dG" | "-dI" | "-dr" | "-dV" | "-dZ" | "-dF" | "-dL"
+            | "-dv" | "-dt" => {}
             a if a.starts_with("-dM") || a.starts_with("-dt") => {}
             a if a.starts_with("-dC") => f.dump_config = true,
             a if a.starts_with("-dK") => f.dump_keywords = Some(a[3..].to_string()),
@@ -125,7 +134,8 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
 }
 
 fn number(flag: &str, text: &str) -> Result<u64, FlagError> {
-    text.parse().map_err(|_| FlagError::Number(flag.into(), text.into()))
+    text.parse()
+        .map_err(|_| FlagError::Number(flag.into(), text.into()))
 }
 
 /// What `-h` prints.
@@ -155,23 +165,43 @@ mod tests {
     use super::*;
 
     fn check(line: &str) -> Result<Flags, FlagError> {
-        parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+        parse(
+            &line
+                .split_whitespace()
+                .map(String::from)
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
     fn what_varnishtest_and_service_managers_write() {
         let f = check("-d -f /tmp/h1/cfg").unwrap();
         assert!(f.debug && f.foreground && f.files == ["/tmp/h1/cfg"]);
-        let f = check("-Ws -f /etc/haproxy/haproxy.cfg -p /run/haproxy.pid -sf 12 13 -x /run/s.sock").unwrap();
-        assert!(f.notify_systemd && f.finish == [12, 13] && f.old_socket.as_deref() == Some("/run/s.sock"));
+        let f =
+            check("-Ws -f /etc/haproxy/haproxy.cfg -p /run/haproxy.pid -sf 12 13 -x /run/s.sock")
+                .unwrap();
+        assert!(
+            f.notify_systemd
+                && f.finish == [12, 13]
+                && f.old_socket.as_deref() == Some("/run/s.sock")
+        );
         let f = check("-c -V -f a b -- c d").unwrap();
         assert_eq!(f.files, ["a", "b", "c", "d"]);
     }
 
     #[test]
     fn mistakes_are_told() {
-        assert_eq!(check("-f"), Err(FlagError::Missing("-f".into(), "a file or directory")));
-        assert_eq!(check("--config x"), Err(FlagError::Unknown("--config".into())));
-        assert_eq!(check("-n many"), Err(FlagError::Number("-n".into(), "many".into())));
+        assert_eq!(
+            check("-f"),
+            Err(FlagError::Missing("-f".into(), "a file or directory"))
+        );
+        assert_eq!(
+            check("--config x"),
+            Err(FlagError::Unknown("--config".into()))
+        );
+        assert_eq!(
+            check("-n many"),
+            Err(FlagError::Number("-n".into(), "many".into()))
+        );
     }
 }

@@ -21,15 +21,27 @@ pub struct Limits {
 /// Settles `maxconn` and the descriptor limit, raising the latter as far as is allowed.
 pub fn settle(model: &Model, flag_maxconn: Option<u32>, workers: u32) -> Limits {
     let g = &model.global;
-    let listeners: u64 = model.proxies.iter().flat_map(|p| &p.binds).map(|b| b.addrs.len() as u64).sum();
+    let listeners: u64 = model
+        .proxies
+        .iter()
+        .flat_map(|p| &p.binds)
+        .map(|b| b.addrs.len() as u64)
+        .sum();
     let spare = SPARE_FDS + listeners * u64::from(workers) + u64::from(workers) * 8;
     let wanted = flag_maxconn.or(g.maxconn).filter(|n| *n > 0);
     let now = getrlimit(Resource::Nofile);
-    let (soft, hard) = (now.current.unwrap_or(u64::MAX), now.maximum.unwrap_or(u64::MAX));
+    let (soft, hard) = (
+        now.current.unwrap_or(u64::MAX),
+        now.maximum.unwrap_or(u64::MAX),
+    );
     let ceiling = g.fd_hard_limit.map_or(hard, |l| l.min(hard));
     // two descriptors a connection, and pipes for those that splice
     let needed = wanted.map(|n| u64::from(n) * 2 + u64::from(n) / 4 * 2 + spare);
-    let target = g.ulimit_n.or(needed).unwrap_or(soft.max(ceiling.min(1 << 20))).max(soft.min(ceiling));
+    let target = g
+        .ulimit_n
+        .or(needed)
+        .unwrap_or(soft.max(ceiling.min(1 << 20)))
+        .max(soft.min(ceiling));
     let max_fds = raise(soft, hard, target).min(ceiling.max(soft.min(ceiling)));
     let by_fds = ((max_fds.saturating_sub(spare)) / 2).clamp(1, MAXCONN_UNLIMITED) as u32;
     let maxconn = wanted.unwrap_or(by_fds);
@@ -41,7 +53,12 @@ pub fn settle(model: &Model, flag_maxconn: Option<u32>, workers: u32) -> Limits 
         )
     });
     let maxpipes = g.maxpipes.unwrap_or((maxconn / 4).max(16));
-    Limits { maxconn, max_fds, maxpipes, warning }
+    Limits {
+        maxconn,
+        max_fds,
+        maxpipes,
+        warning,
+    }
 }
 
 /// Raises the soft limit towards `target` and says what it is then.
@@ -51,7 +68,10 @@ fn raise(soft: u64, hard: u64, target: u64) -> u64 {
     }
     let maximum = target.max(hard);
     for (current, maximum) in [(target, maximum), (target.min(hard), hard)] {
-        let limit = Rlimit { current: Some(current), maximum: Some(maximum).filter(|m| *m != u64::MAX) };
+        let limit = Rlimit {
+            current: Some(current),
+            maximum: Some(maximum).filter(|m| *m != u64::MAX),
+        };
         if setrlimit(Resource::Nofile, limit).is_ok() {
             return current;
         }

@@ -14,11 +14,16 @@ pub fn stopping() {
 }
 
 fn send(text: &str) {
-    let Ok(path) = std::env::var("NOTIFY_SOCKET") else { return };
-    let Ok(socket) = UnixDatagram::unbound() else { return };
+    let Ok(path) = std::env::var("NOTIFY_SOCKET") else {
+        return;
+    };
+    let Ok(socket) = UnixDatagram::unbound() else {
+        return;
+    };
     // nobody to tell when it fails: the service manager is the one that would be told
     let _ = match path.strip_prefix('@') {
-        Some(name) => SocketAddr::from_abstract_name(name).and_then(|a| socket.send_to_addr(text.as_bytes(), &a)),
+        Some(name) => SocketAddr::from_abstract_name(name)
+            .and_then(|a| socket.send_to_addr(text.as_bytes(), &a)),
         None => socket.send_to(text.as_bytes(), path),
     };
 }

@@ -1,7 +1,7 @@
 //! What `-v` and `-vv` print: the lines that tools grep.
 
 /// The HAProxy version whose language is spoken, as `version_atleast()` and `HAProxy version` know it.
-pub const LANGUAGE_VERSION: &str = sluice_config::COMPATIBLE_VERSION;
+pub const LANGUAGE_VERSION: &str = sluice_config::condition::LANGUAGE_VERSION;
 
 /// Features as `feature()` and `-vv` name them; a name is listed with `-` when it is not there.
 pub const FEATURES: &[(&str, bool)] = &[
@@ -52,7 +52,12 @@ pub fn print(full: bool) {
     if let Ok(u) = rustix::system::uname().sysname().to_str() {
         let un = rustix::system::uname();
         let text = |c: &std::ffi::CStr| c.to_string_lossy().into_owned();
-        println!("Running on: {u} {} {} {}", text(un.release()), text(un.version()), text(un.machine()));
+        println!(
+            "Running on: {u} {} {} {}",
+            text(un.release()),
+            text(un.version()),
+            text(un.machine())
+        );
     }
     if !full {
         return;
@@ -63,17 +68,24 @@ pub fn print(full: bool) {
     println!("  CC      = rustc");
     println!("  OPTIONS = {}", options());
     println!();
-    let list: Vec<String> = FEATURES.iter().map(|(n, on)| format!("{}{n}", if *on { '+' } else { '-' })).collect();
+    let list: Vec<String> = FEATURES
+        .iter()
+        .map(|(n, on)| format!("{}{n}", if *on { '+' } else { '-' }))
+        .collect();
     println!("Feature list : {}", list.join(" "));
     println!();
     println!("Default settings :\n  bufsize = 16384, maxrewrite = 1024, maxpollevents = 200\n");
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     println!("Built with multi-threading support (MAX_THREADS=64, default={cpus}).");
     println!("Built with the Prometheus exporter as a service");
-    println!("Built with transparent proxy support using: IP_TRANSPARENT IPV6_TRANSPARENT IP_FREEBIND");
+    println!(
+        "Built with transparent proxy support using: IP_TRANSPARENT IPV6_TRANSPARENT IP_FREEBIND"
+    );
     println!("Encrypted password support via crypt(3): yes");
     println!();
-    println!("Available polling systems :\n      epoll : pref=300,  test result OK\nTotal: 1 (1 usable), will use epoll.\n");
+    println!(
+        "Available polling systems :\n      epoll : pref=300,  test result OK\nTotal: 1 (1 usable), will use epoll.\n"
+    );
     println!("Available multiplexer protocols :");
     println!("(protocols marked as <default> cannot be specified using 'proto' keyword)");
     println!("  <default> : mode=HTTP  side=FE|BE  mux=H1    flags=HTX");
@@ -85,6 +97,10 @@ pub fn print(full: bool) {
 }
 
 fn options() -> String {
-    let on = FEATURES.iter().filter(|(n, on)| *on && matches!(*n, "PCRE2" | "PCRE2_JIT" | "SYSTEMD" | "PROMEX"));
-    on.map(|(n, _)| format!("USE_{n}=1")).collect::<Vec<_>>().join(" ")
+    let on = FEATURES
+        .iter()
+        .filter(|(n, on)| *on && matches!(*n, "PCRE2" | "PCRE2_JIT" | "SYSTEMD" | "PROMEX"));
+    on.map(|(n, _)| format!("USE_{n}=1"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -46,10 +46,16 @@ pub fn bind_command(addr: &ListenAddr, perms: &UnixPerms) -> io::Result<Bound> {
     const COMMAND_BACKLOG: i32 = 128;
     match addr {
         ListenAddr::Unix(path) => unix(path, perms, COMMAND_BACKLOG),
-        ListenAddr::Abstract { name, zero_padded } => abstract_socket(name, *zero_padded, COMMAND_BACKLOG),
+        ListenAddr::Abstract { name, zero_padded } => {
+            abstract_socket(name, *zero_padded, COMMAND_BACKLOG)
+        }
         ListenAddr::Fd(fd) => inherited(*fd, COMMAND_BACKLOG),
         ListenAddr::Tcp(a) => {
-            let socket = Socket::new(Domain::for_address(*a), Type::STREAM.nonblocking().cloexec(), None)?;
+            let socket = Socket::new(
+                Domain::for_address(*a),
+                Type::STREAM.nonblocking().cloexec(),
+                None,
+            )?;
             socket.set_reuse_address(true)?;
             socket.bind(&(*a).into())?;
             socket.listen(COMMAND_BACKLOG)?;

@@ -10,7 +10,7 @@ use sluice_config::model::{
     Proxy,
 };
 use sluice_expr::Type;
-use sluice_http::{Framing, Headers, Request};
+use sluice_http::{Framing, Headers, Request, normalize};
 
 use super::Stream;
 use super::http::Fate;
@@ -247,8 +247,12 @@ pub fn normalized(req: &Request, how: NormalizeUri) -> Result<Option<Vec<u8>>, (
         NormalizeUri::PathMergeSlashes => normalize::path_merge_slashes(target),
         NormalizeUri::PathStripDot => normalize::path_strip_dot(target),
         NormalizeUri::PathStripDotdot { full } => normalize::path_strip_dotdot(target, full),
-        NormalizeUri::PercentDecodeUnreserved { strict } => normalize::percent_decode_unreserved(target, strict).map_err(drop)?,
-        NormalizeUri::PercentToUppercase { strict } => normalize::percent_to_uppercase(target, strict).map_err(drop)?,
+        NormalizeUri::PercentDecodeUnreserved { strict } => {
+            normalize::percent_decode_unreserved(target, strict).map_err(drop)?
+        }
+        NormalizeUri::PercentToUppercase { strict } => {
+            normalize::percent_to_uppercase(target, strict).map_err(drop)?
+        }
         NormalizeUri::QuerySortByName => normalize::query_sort_by_name(target),
     };
     Ok((new != target).then_some(new))

@@ -192,7 +192,11 @@ impl Stream {
                 self.fe_state().fe.intercepted.inc();
                 self.terminate(b'L', b'R');
                 let w = self.w.clone();
-                let page = sluice_control::prometheus::page(w.runtime(), self.req.query(), self.now.mono_us / 1000);
+                let page = sluice_control::prometheus::page(
+                    w.runtime(),
+                    self.req.query(),
+                    self.now.mono_us / 1000,
+                );
                 let local = self.page_response(page);
                 Err(self.answer(client, local).await)
             }
