@@ -30,7 +30,7 @@ fetches! {
         => "A hash of 32 bits of the first Host header, the path and the query string.";
     "url32+src" () -> Bin, REQUEST, |_, env, _| with_src(env, Request::path_and_query)
         => "The hash `url32` and the client's address as bytes.";
-    "url_ip" () -> Ipv4, REQUEST, |_, env, _| url_ip(request(env)?) => "The address an absolute target names.";
+    "url_ip" () -> Ipv4, REQUEST, |_, env, _| url_ip(request(env)?) => "The IPv4 address an absolute target names.";
     "url_port" () -> Sint, REQUEST, |_, env, _| url_port(request(env)?)
         => "The port of an absolute target that names an address.";
     "req.ver" () -> Str, REQUEST_KEPT, |_, env, _| req_ver(env) => "The request's version, like `1.1`.";
@@ -148,8 +148,7 @@ fn with_src(env: &dyn Env, part: Part) -> Fetched<'_> {
 fn url_ip(request: &Request) -> Fetched<'_> {
     match absolute_ip(request) {
         Some((IpAddr::V4(a), _)) => Ok(Sample::new(Value::Ipv4(a))),
-        Some((IpAddr::V6(a), _)) => Ok(Sample::new(Value::Ipv6(a))),
-        None => never(),
+        _ => never(),
     }
 }
 
@@ -265,6 +264,7 @@ mod tests {
         ]);
         get("https://1.2.3.4/a?b", "1.2.3.4").check(&[("url_port", Some("443"))]);
         get("http://1.2.3.4/a?b", "1.2.3.4").check(&[("url_port", Some("80"))]);
+        get("http://[::1]:90/", "[::1]:90").check(&[("url_ip", None), ("url_port", Some("90"))]);
         get("http://example.com", "example.com").check(&[
             ("path", None),
             ("pathq", None),

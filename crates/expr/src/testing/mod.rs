@@ -3,6 +3,8 @@
 //! What HAProxy answers to the expressions of this crate's tables was recorded from Debian's haproxy 2.6 (and, for
 //! what only 3.x knows, taken from its documentation).
 
+pub mod oracle;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
@@ -86,15 +88,20 @@ impl TestEnv {
         }
     }
 
-    /// The same with a request, head and body as bytes.
+    /// The same with a request, head and body as bytes. Panics when it does not parse.
     pub fn request(raw: impl AsRef<[u8]>) -> TestEnv {
+        TestEnv::try_request(raw).unwrap_or_else(|why| panic!("a request that parses: {why}"))
+    }
+
+    /// The same for bytes that may be no request.
+    pub fn try_request(raw: impl AsRef<[u8]>) -> Result<TestEnv, String> {
         let raw = raw.as_ref();
         let mut env = TestEnv::new();
         let mut request = Request::new();
         let mut scan = HeadScan::new();
         let parsed = sluice_http::parse_request(raw, &mut scan, &Limits::default(), &mut request);
         let Ok(Parsed::Complete { consumed }) = parsed else {
-            panic!("a request that parses: {parsed:?}");
+            return Err(format!("{parsed:?}"));
         };
         let line = raw.split(|&b| b == b'\r').next().unwrap_or_default();
         if let Some(stream) = &mut env.stream {
@@ -102,7 +109,7 @@ impl TestEnv {
         }
         env.req_body = Some((raw[consumed..].to_vec(), true));
         env.request = Some(request);
-        env
+        Ok(env)
     }
 
     /// The same with a response to a `GET /`.
