@@ -1,8 +1,9 @@
 //! Environment variables that are set before the first line is read (manual chapter 2.3).
 
+use sluice_expr::logformat as formats;
+
 use crate::condition::LANGUAGE_VERSION;
 use crate::environ::Environ;
-use crate::resolve::formats;
 use crate::{LoadOptions, SourceFile};
 
 /// Names and values known without running anything. `HAPROXY_CLI` and `HAPROXY_MASTER_CLI` are the process's to set once
@@ -21,9 +22,9 @@ pub(crate) fn set(environ: &mut Environ, files: &[SourceFile], opts: &LoadOption
     if opts.master_worker {
         environ.set("HAPROXY_MWORKER", "1");
     }
-    environ.set("HAPROXY_HTTP_LOG_FMT", sluice_expr::logformat::HTTPLOG);
-    environ.set("HAPROXY_HTTP_CLF_LOG_FMT", formats::HTTP_CLF);
-    environ.set("HAPROXY_HTTPS_LOG_FMT", &formats::https());
-    environ.set("HAPROXY_TCP_LOG_FMT", sluice_expr::logformat::TCPLOG);
-    environ.set("HAPROXY_TCP_CLF_LOG_FMT", formats::TCP_CLF);
+    environ.set("HAPROXY_HTTP_LOG_FMT", formats::HTTPLOG);
+    environ.set("HAPROXY_HTTP_CLF_LOG_FMT", formats::CLF);
+    environ.set("HAPROXY_HTTPS_LOG_FMT", formats::HTTPSLOG);
+    environ.set("HAPROXY_TCP_LOG_FMT", formats::TCPLOG);
+    environ.set("HAPROXY_TCP_CLF_LOG_FMT", formats::TCPLOG_CLF);
 }

@@ -1,10 +1,11 @@
 //! What a proxy logs: targets and formats (manual chapter 8.2).
 
+use sluice_expr::logformat as formats;
 use sluice_expr::place::Place;
 use sluice_expr::{LogFormat, Purpose};
 use std::sync::Arc;
 
-use super::{Resolver, formats};
+use super::Resolver;
 use crate::line::Line;
 use crate::model::{LogTarget, Logging, Mode, PeerAddr};
 use crate::raw::{RawLog, RawLogFormat, RawProxy, Settings};
@@ -65,24 +66,19 @@ fn traffic_format(resolver: &mut Resolver<'_>, index: usize, s: &Settings) -> Op
         }
         Some(RawLogFormat::Http { line, .. } | RawLogFormat::Https { line }) if !http => {
             fallback(resolver, raw, line);
-            resolver.built_in(sluice_expr::logformat::TCPLOG, line)
+            resolver.built_in(formats::TCPLOG, line)
         }
-        Some(RawLogFormat::Http { clf: false, line }) => {
-            resolver.built_in(sluice_expr::logformat::HTTPLOG, line)
-        }
-        Some(RawLogFormat::Http { clf: true, line }) => resolver.built_in(formats::HTTP_CLF, line),
-        Some(RawLogFormat::Https { line }) => resolver.built_in(&formats::https(), line),
-        Some(RawLogFormat::Tcp { clf: false, line }) => {
-            resolver.built_in(sluice_expr::logformat::TCPLOG, line)
-        }
-        Some(RawLogFormat::Tcp { clf: true, line }) => resolver.built_in(formats::TCP_CLF, line),
+        Some(RawLogFormat::Http { clf: false, line }) => resolver.built_in(formats::HTTPLOG, line),
+        Some(RawLogFormat::Http { clf: true, line }) => resolver.built_in(formats::CLF, line),
+        Some(RawLogFormat::Https { line }) => resolver.built_in(formats::HTTPSLOG, line),
+        Some(RawLogFormat::Tcp { clf: false, line }) => resolver.built_in(formats::TCPLOG, line),
+        Some(RawLogFormat::Tcp { clf: true, line }) => resolver.built_in(formats::TCPLOG_CLF, line),
         None => {
-            let mode = match raw.mode() {
-                Mode::Http => "HTTP",
-                _ => "TCP",
+            let text = match raw.mode() {
+                Mode::Http => formats::CONNECT_HTTP,
+                _ => formats::CONNECT_TCP,
             };
-            let text = format!("Connect from %ci:%cp to %fi:%fp (%f/{mode})");
-            resolver.built_in(&text, &raw.line)
+            resolver.built_in(text, &raw.line)
         }
     }
 }

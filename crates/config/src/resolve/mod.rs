@@ -3,7 +3,6 @@
 
 mod consistency;
 mod defaults;
-pub(crate) mod formats;
 mod logging;
 mod names;
 mod proxy;
