@@ -125,17 +125,17 @@ fn family_of(text: &str, datagram: bool) -> Result<(Family, usize), AddrFault> {
             "tcp6" | "udp6" => Family::V6,
             "uxst" | "uxdg" => Family::Unix,
             "quic4" | "quic6" => {
-                return Err(AddrFault::new(format!("'{inner}@' needs QUIC"))
+                return Err(AddrFault::new(format!("'{inner}@'"))
                     .at(0..rest)
                     .later("HTTP/3"));
             }
             "mptcp" | "mptcp4" | "mptcp6" => {
-                return Err(AddrFault::new(format!("'{inner}@' needs multipath TCP"))
+                return Err(AddrFault::new(format!("'{inner}@'"))
                     .at(0..rest)
                     .later("multipath TCP"));
             }
             "sockpair" | "rhttp" => {
-                return Err(AddrFault::new(format!("'{inner}@' addresses"))
+                return Err(AddrFault::new(format!("'{inner}@'"))
                     .at(0..rest)
                     .later("the master process and reverse HTTP"));
             }

@@ -474,11 +474,35 @@ struct CfgLoader<'a> {
 
 impl Loader for CfgLoader<'_> {
     fn load(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.files.load(&self.base.join(&self.environ.file, path))
+        let path = self.base.join(&self.environ.file, path);
+        named(self.files.load(&path), &path)
     }
     fn env(&self, name: &str) -> Option<String> {
         self.environ.var(name).map(str::to_owned)
     }
+}
+
+/// Puts a file's name into what is said about it.
+pub(crate) fn named(read: Result<Vec<u8>, String>, path: &str) -> Result<Vec<u8>, String> {
+    read.map_err(|why| match why.contains(path) {
+        true => why,
+        false => format!("cannot read '{path}': {why}"),
+    })
+}
+
+/// Makes a diagnostic about a keyword, which may be several words.
+pub(crate) fn about_keyword(
+    severity: Severity,
+    line: &Line,
+    message: impl Into<String>,
+    hint: Option<String>,
+) -> Diagnostic {
+    let mut finding = about(severity, line, 0, 0..0, message, hint);
+    let last = line.words.get(line.keyword_len.max(1) - 1);
+    if let (Some(excerpt), Some(last)) = (&mut finding.excerpt, last) {
+        excerpt.span.end = last.span.end.max(excerpt.span.end);
+    }
+    finding
 }
 
 /// Makes a diagnostic about a word of a line.

@@ -199,7 +199,13 @@ pub fn suggest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
     };
     among
         .into_iter()
-        .map(|name| (distance(word, name), name))
+        .map(
+            |name| match name.starts_with(word) && word.chars().count() >= 3 {
+                // What was only begun is near, however much is missing.
+                true => (1, name),
+                false => (distance(word, name), name),
+            },
+        )
         .filter(|(d, name)| *d <= limit && *d < name.chars().count())
         .min_by_key(|(d, _)| *d)
         .map(|(_, name)| name)

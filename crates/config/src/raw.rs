@@ -327,6 +327,8 @@ pub struct RawProxy {
     pub bind_lines: Vec<Arc<Line>>,
     pub servers: Vec<RawServer>,
     pub acls: sluice_expr::AclTable,
+    /// The lines that declared them.
+    pub acl_lines: Vec<Arc<Line>>,
     pub use_backends: Vec<RawUseBackend>,
     pub use_servers: Vec<RawUseServer>,
     pub persist_rules: Vec<PersistRule>,
@@ -369,6 +371,7 @@ impl RawProxy {
             bind_lines: Vec::new(),
             servers: Vec::new(),
             acls: sluice_expr::AclTable::default(),
+            acl_lines: Vec::new(),
             use_backends: Vec::new(),
             use_servers: Vec::new(),
             persist_rules: Vec::new(),

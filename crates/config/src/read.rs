@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::condition::{Blocks, directive};
-use crate::cx::{Current, Cx, about, section_name};
+use crate::cx::{Current, Cx, about, about_keyword, section_name};
 use crate::diag::{Severity, suggest};
 use crate::lex::lex;
 use crate::line::{Line, Prefix, Word};
@@ -202,37 +202,35 @@ fn run_keyword(cx: &mut Cx<'_>, keyword: &'static Keyword, line: &Arc<Line>) {
         );
         return;
     }
-    match keyword.run {
-        Run::Do(run) => run(cx, line),
-        Run::Later(part) => cx.not_yet(line, 0, &name, part),
-        Run::Obsolete { instead, run } => {
-            cx.report(
-                Severity::Warning,
-                line,
-                0,
-                0..0,
-                format!("keyword '{name}' is obsolete"),
-                Some(instead.to_owned()),
-            );
-            if let Some(run) = run {
-                run(cx, line);
-            }
-        }
-        Run::Harmless(why) => cx.report(
+    let finding = |severity, message: String, hint: String| {
+        about_keyword(severity, line, message, Some(hint))
+    };
+    let found = match keyword.run {
+        Run::Do(run) => return run(cx, line),
+        Run::Later(part) => finding(
+            Severity::Alert,
+            format!("'{name}' is not implemented by Sluice yet"),
+            format!("it comes with: {part}"),
+        ),
+        Run::Obsolete { instead, .. } => finding(
             Severity::Warning,
-            line,
-            0,
-            0..0,
+            format!("keyword '{name}' is obsolete"),
+            instead.to_owned(),
+        ),
+        Run::Harmless(why) => finding(
+            Severity::Warning,
             format!("'{name}' has no effect in Sluice"),
-            Some(why.to_owned()),
+            why.to_owned(),
         ),
-        Run::Refused(why) => cx.error(
-            line,
-            0,
-            0..0,
+        Run::Refused(why) => finding(
+            Severity::Alert,
             format!("'{name}' is not supported any more"),
-            Some(why.to_owned()),
+            why.to_owned(),
         ),
+    };
+    cx.diagnostics.push(found);
+    if let Run::Obsolete { run: Some(run), .. } = keyword.run {
+        run(cx, line);
     }
 }
 

@@ -201,6 +201,15 @@ impl Keyword {
         self.name.split(' ').count()
     }
 
+    /// How many words of its name the given words begin with.
+    fn common_words(&self, words: &[&str]) -> usize {
+        self.name
+            .split(' ')
+            .zip(words)
+            .take_while(|(own, word)| word_matches(own, word))
+            .count()
+    }
+
     /// Whether the words begin with this keyword.
     fn matches(&self, words: &[&str]) -> bool {
         let mut given = words.iter();
@@ -260,10 +269,16 @@ pub fn lookup(section: Sections, words: &[&str]) -> Lookup {
     {
         return Lookup::Found(found);
     }
+    let known = here
+        .iter()
+        .map(|k| k.common_words(words))
+        .max()
+        .unwrap_or(0);
     let elsewhere = by_first_word(first)
         .filter(|k| k.matches(words))
         .max_by_key(|k| k.word_count());
-    if let Some(keyword) = elsewhere {
+    // What is known in full elsewhere says more than what is half known here.
+    if let Some(keyword) = elsewhere.filter(|k| k.word_count() > known) {
         let both_proxies = Sections::ALL_PROXIES.contains(section)
             && keyword.sections.intersects(Sections::ALL_PROXIES);
         return match keyword.ignored_elsewhere && both_proxies {
@@ -271,28 +286,10 @@ pub fn lookup(section: Sections, words: &[&str]) -> Lookup {
             false => Lookup::Unknown { elsewhere },
         };
     }
-    let known = here
-        .iter()
-        .map(|k| {
-            k.name
-                .split(' ')
-                .zip(words)
-                .take_while(|(own, word)| word_matches(own, word))
-                .count()
-        })
-        .max()
-        .unwrap_or(0);
     if known > 0 {
         let mut next: Vec<&'static str> = here
             .iter()
-            .filter(|k| {
-                k.name
-                    .split(' ')
-                    .zip(words)
-                    .take_while(|(own, word)| word_matches(own, word))
-                    .count()
-                    == known
-            })
+            .filter(|k| k.common_words(words) == known)
             // What is gone or does nothing is not what somebody looks for.
             .filter(|k| matches!(k.run, Run::Do(_) | Run::Later(_)))
             .filter_map(|k| k.name.split(' ').nth(known))

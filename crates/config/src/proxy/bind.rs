@@ -238,6 +238,8 @@ fn bind(cx: &mut Cx<'_>, line: &Arc<Line>) {
 
 /// Reads a listener from its address on; also for `listen NAME ADDRESS` headers of old files.
 pub(crate) fn read_bind(cx: &mut Cx<'_>, line: &Arc<Line>, from: usize) {
+    // A line that is wrong was still meant to be one.
+    cx.proxy().seen.insert("bind".to_owned());
     let Some(addrs) = cx.listen_addrs(line, from) else {
         return;
     };

@@ -36,6 +36,7 @@ fn acl(cx: &mut Cx<'_>, line: &Arc<Line>) {
     // the proxy while it grows.
     let mut acls = std::mem::take(&mut cx.proxy().acls);
     cx.with_ctx(line, word, Place::all(), |ctx, _| acls.declare(&line.texts(word), ctx));
+    cx.proxy().acl_lines.push(line.clone());
     for warning in acls.take_warnings() {
         cx.expr_warning(line, word, warning);
     }

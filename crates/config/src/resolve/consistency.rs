@@ -14,7 +14,7 @@ pub(super) fn may_become_http(raw: &RawProxy) -> bool {
 
 /// First findings: a frontend nobody can reach.
 pub(super) fn before(resolver: &mut Resolver<'_>, raw: &RawProxy, _s: &Settings) {
-    if raw.is_frontend() && raw.binds.is_empty() {
+    if raw.is_frontend() && !raw.seen.contains("bind") {
         resolver.warn_plain(
             raw,
             format!(

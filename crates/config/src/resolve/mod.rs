@@ -50,12 +50,14 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
     bind_names(&mut resolver, &pending);
     let userlists = userlists::build(&mut resolver);
     let mut proxies = Vec::new();
-    let ids = proxy_ids(&mut resolver);
+    let ids = free_ids(raw.proxies.iter().map(|p| p.id));
     for (index, puid) in ids.into_iter().enumerate() {
         proxies.extend(proxy::build(&mut resolver, index, puid));
     }
     let global = global(&mut resolver);
-    let found = std::mem::take(&mut resolver.diagnostics);
+    let mut found = std::mem::take(&mut resolver.diagnostics);
+    // In the order of the text, as far as one file goes.
+    found.sort_by_key(|d| d.origin.as_ref().map_or(0, |at| at.line));
     cx.diagnostics.extend(found);
 
     let captures = |of: fn(&Proxy) -> usize| proxies.iter().map(of).max().unwrap_or(0);
@@ -113,34 +115,6 @@ fn without_repeats(diagnostics: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Numbers as HAProxy gives them: those written by `id`, and for the others the next that is free.
-fn proxy_ids(resolver: &mut Resolver<'_>) -> Vec<u32> {
-    let raw = resolver.raw;
-    for (i, proxy) in raw.proxies.iter().enumerate() {
-        let other = raw.proxies[..i]
-            .iter()
-            .find(|p| p.id.is_some() && p.id == proxy.id);
-        if let Some(other) = other {
-            let at = other.line.origin();
-            resolver.error(
-                &proxy.line,
-                1,
-                format!(
-                    "{} {} reuses same custom id as {} {} (declared at {}:{}).",
-                    proxy.kind(),
-                    proxy.name,
-                    other.kind(),
-                    other.name,
-                    at.file,
-                    at.line
-                ),
-                None,
-            );
-        }
-    }
-    free_ids(raw.proxies.iter().map(|p| p.id))
-}
-
 /// Explicit numbers stay; the others get the next number that nobody wrote. The counter moves on with every member.
 fn free_ids(written: impl Iterator<Item = Option<u32>> + Clone) -> Vec<u32> {
     let taken: std::collections::HashSet<u32> = written.clone().flatten().collect();
@@ -172,9 +146,50 @@ fn bind_names(resolver: &mut Resolver<'_>, pending: &[PendingAt]) {
         };
         let user = at.proxy.map(|i| resolver.raw.proxies[i].whereabouts());
         for fault in faults {
-            resolver.expr_error(&at.line, at.word, fault, user.as_deref());
+            // What an ACL with a name refers to is reported where that is declared.
+            if let Some((word, fault)) = locate(&at.line, at.word, fault) {
+                resolver.expr_error(&at.line, word, fault, user.as_deref());
+            }
         }
     }
+    for (index, proxy) in resolver.raw.proxies.iter().enumerate() {
+        let names = names::ProxyNames {
+            raw: resolver.raw,
+            current: Some(index),
+        };
+        let user = proxy.whereabouts();
+        for fault in proxy.acls.resolve(&names) {
+            let found = proxy
+                .acl_lines
+                .iter()
+                .find_map(|l| Some((l, locate(l, 1, fault.clone())?)));
+            match found {
+                Some((line, (word, fault))) => {
+                    resolver.expr_error(line, word, fault, Some(&user));
+                }
+                None => resolver.expr_error(&proxy.line, 0, fault, Some(&user)),
+            }
+        }
+    }
+}
+
+/// The word of a line that holds the name a fault is about, and the fault narrowed to that name. A condition knows its
+/// expressions, not where in its words each of them stands.
+fn locate(line: &Line, from: usize, mut fault: ExprError) -> Option<(usize, ExprError)> {
+    let name = fault
+        .message
+        .split('\'')
+        .nth(1)
+        .unwrap_or_default()
+        .to_owned();
+    if name.is_empty() {
+        return Some((from, fault));
+    }
+    let found = (from..line.words.len()).find_map(|w| Some((w, line.word(w).find(&name)?)));
+    let (word, at) = found?;
+    fault.word = 0;
+    fault.span = at..at + name.len();
+    Some((word, fault))
 }
 
 impl Resolver<'_> {
@@ -314,7 +329,8 @@ pub(crate) struct ResolveLoader<'a> {
 
 impl Loader for ResolveLoader<'_> {
     fn load(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.files.load(&self.base.join(&self.config, path))
+        let path = self.base.join(&self.config, path);
+        crate::cx::named(self.files.load(&path), &path)
     }
     fn env(&self, name: &str) -> Option<String> {
         self.environ.var(name).map(str::to_owned)

@@ -45,13 +45,6 @@ pub(super) fn build(resolver: &mut Resolver<'_>, index: usize, puid: u32) -> Opt
         .filter(|_| raw.is_frontend() && live);
     let unique_id_format =
         unique_id_format.and_then(|w| resolver.format(w, index, Place::FE_HTTP_REQ, Purpose::Log));
-    for fault in raw.acls.resolve(&super::names::ProxyNames {
-        raw: resolver.raw,
-        current: Some(index),
-    }) {
-        let user = raw.whereabouts();
-        resolver.expr_error(&raw.line, 0, fault, Some(&user));
-    }
     if live {
         consistency::after(resolver, raw, &settings);
     }

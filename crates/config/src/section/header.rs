@@ -207,6 +207,12 @@ fn unique_name(cx: &mut Cx<'_>, line: &Arc<Line>, name: &str, caps: Caps) -> boo
         at.file,
         at.line
     );
+    // HAProxy only looks among frontends when the new proxy is one: `listen x` after `backend x` passes.
+    if caps == Caps::LISTEN && other.caps == Caps::BACKEND {
+        let hint = "names refer to the first; give each backend a name of its own";
+        cx.warn(line, 1, message, Some(hint.to_owned()));
+        return true;
+    }
     cx.error_at(line, 1, message);
     false
 }
