@@ -184,6 +184,7 @@ impl<'p> Parser<'p> {
                     self.at += 1;
                     return Ok(());
                 }
+                _ if dashed_operator(word).is_some() => return Ok(()),
                 _ => {
                     return Err(ExprError::new(format!("'{word}' is not a flag of ACLs"))
                         .in_word(self.at)
@@ -259,6 +260,15 @@ impl<'p> Parser<'p> {
         let mut origin = Vec::with_capacity(rest.len());
         for (i, &word) in rest.iter().enumerate() {
             if takes_operators && let Some(op) = Operator::parse(word) {
+                operator = op;
+                continue;
+            }
+            if takes_operators && let Some((op, name)) = dashed_operator(word) {
+                self.warnings.push(
+                    ExprError::new(format!("'{word}' is an operator with a dash"))
+                        .in_word(first + i)
+                        .hint(format!("write '{name}'")),
+                );
                 operator = op;
                 continue;
             }
@@ -348,4 +358,10 @@ fn suggest_keyword(error: ExprError, name: &str) -> ExprError {
         Some(near) if unknown => error.hint(format!("did you mean `{near}`?")),
         _ => error,
     }
+}
+
+/// `-lt` and its kin, as published configurations of 2009 write operators.
+fn dashed_operator(word: &str) -> Option<(Operator, &str)> {
+    let name = word.strip_prefix('-')?;
+    Operator::parse(name).map(|op| (op, name))
 }

@@ -1,0 +1,44 @@
+# Two commands matter: `make run` and `make test`. Both install what they need.
+
+CARGO ?= cargo
+TARGET ?= target
+export CARGO_TARGET_DIR ?= $(CURDIR)/$(TARGET)
+
+.PHONY: run test deps build release bench lab coverage fmt clean
+
+# The proxy on examples/quickstart.cfg with two origin servers, until Ctrl-C.
+run: release
+	@scripts/run
+
+# Everything CI runs: unit, property, corpus, end-to-end and differential tests.
+test: deps
+	@scripts/test
+
+deps:
+	@scripts/deps
+
+build:
+	$(CARGO) build --bins
+
+release:
+	$(CARGO) build --release -p sluice -p sluice-lab
+
+# CPU per request beside haproxy, nginx and a bare relay (docs/performance.md).
+bench: deps release
+	$(CARGO_TARGET_DIR)/release/sluice-lab bench
+
+# A short form of every published experiment; leaves target/lab/index.html.
+lab: deps release
+	$(CARGO_TARGET_DIR)/release/sluice-lab all --short --out $(CARGO_TARGET_DIR)/lab
+
+# What of HAProxy's language is known, works, is registered for later, or is missing.
+coverage: deps build
+	@scripts/coverage
+
+fmt:
+	$(CARGO) fmt --all
+
+clean:
+	$(CARGO) clean
+
+-include crates/l4/l4.mk
