@@ -99,6 +99,15 @@ pub fn parse_int(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
+/// What a value belongs to, for messages: the keyword, or the word before the value where that names it (`weight`).
+fn subject(line: &Line, word: usize) -> String {
+    let keyword = line.keyword();
+    match word > line.keyword_len {
+        true => format!("'{keyword}' : '{}'", line.word(word - 1)),
+        false => format!("'{keyword}'"),
+    }
+}
+
 impl Cx<'_> {
     /// The word must be there; `what` says what it would be ("an address").
     pub fn need<'l>(&mut self, line: &'l Line, word: usize, what: &str) -> Option<&'l str> {
@@ -154,7 +163,7 @@ impl Cx<'_> {
                     line,
                     word,
                     0..0,
-                    format!("'{}' expects {range} as argument.", line.keyword()),
+                    format!("{} expects {range} as argument.", subject(line, word)),
                     Some(got),
                 );
                 None
@@ -237,19 +246,19 @@ impl Cx<'_> {
     }
 
     fn value_fault(&mut self, line: &Line, word: usize, fault: ValueFault, what: &str) {
-        let name = line.keyword();
+        let name = subject(line, word);
         let text = line.word(word);
         let (span, message) = match fault {
-            ValueFault::Empty => (0..0, format!("'{name}' expects {what} as argument.")),
+            ValueFault::Empty => (0..0, format!("{name} expects {what} as argument.")),
             ValueFault::Char(at, c) => (
                 at..at + c.len_utf8(),
-                format!("unexpected character '{c}' in '{name}'"),
+                format!("unexpected character '{c}' in {name}"),
             ),
-            ValueFault::Overflow => (0..0, format!("overflow in argument '{text}' to '{name}'")),
+            ValueFault::Overflow => (0..0, format!("overflow in argument '{text}' to {name}")),
             ValueFault::Underflow => (
                 0..0,
                 format!(
-                    "timer underflow in argument '{text}' to '{name}' (minimum non-null value is 1 ms)"
+                    "timer underflow in argument '{text}' to {name} (minimum non-null value is 1 ms)"
                 ),
             ),
         };

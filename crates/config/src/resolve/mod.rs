@@ -5,6 +5,7 @@ mod consistency;
 mod defaults;
 mod logging;
 mod names;
+mod oddities;
 mod proxy;
 mod servers;
 mod userlists;

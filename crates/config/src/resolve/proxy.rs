@@ -6,7 +6,7 @@ use sluice_expr::place::Place;
 use sluice_expr::{Cond, Purpose};
 
 use super::names::{find, id};
-use super::{Resolver, consistency, logging, servers};
+use super::{Resolver, consistency, logging, oddities, servers};
 use crate::line::Written;
 use crate::model::*;
 use crate::raw::{RawAction, RawError, RawProxy, RawRule, Settings};
@@ -46,6 +46,7 @@ pub(super) fn build(resolver: &mut Resolver<'_>, index: usize, puid: u32) -> Opt
     let unique_id_format =
         unique_id_format.and_then(|w| resolver.format(w, index, Place::FE_HTTP_REQ, Purpose::Log));
     if live {
+        oddities::check(resolver, raw, &settings);
         consistency::after(resolver, raw, &settings);
     }
     let timeouts = timeouts(&settings.timeouts);
