@@ -353,10 +353,9 @@ fn describe_all(places: Place) -> String {
 }
 
 fn later(name: &str, part: &str, span: Range<usize>) -> ExprError {
-    ExprError::new(format!(
-        "`{name}` needs {part}, which this version does not have"
-    ))
-    .at(span)
+    ExprError::new(format!("`{name}` is not implemented by Sluice yet"))
+        .at(span)
+        .hint(format!("it comes with: {part}"))
 }
 
 fn bad_arg(bad: BadArg, name: &str, spans: &[Range<usize>], whole: &Range<usize>) -> ExprError {

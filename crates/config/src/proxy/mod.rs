@@ -82,7 +82,8 @@ pub(crate) static TABLES: &[&[Keyword]] = &[
 /// Warns when this section has said the same keyword before; what was inherited may be changed in silence.
 fn once(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let keyword = line.keyword();
-    if cx.proxy().seen.insert(keyword.clone()) {
+    let proxy = cx.proxy();
+    if proxy.is_defaults() || proxy.seen.insert(keyword.clone()) {
         return;
     }
     cx.warn(

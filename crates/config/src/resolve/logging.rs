@@ -70,7 +70,11 @@ fn traffic_format(resolver: &mut Resolver<'_>, index: usize, s: &Settings) -> Op
         }
         Some(RawLogFormat::Http { clf: false, line }) => resolver.built_in(formats::HTTPLOG, line),
         Some(RawLogFormat::Http { clf: true, line }) => resolver.built_in(formats::CLF, line),
-        Some(RawLogFormat::Https { line }) => resolver.built_in(formats::HTTPSLOG, line),
+        Some(RawLogFormat::Https { line }) => {
+            // No listener speaks TLS: what HAProxy writes of a clear connection. The fetches of TLS come with TLS.
+            let text = format!("{} %[fc_err]/-/-/-/0 -/-/-", formats::HTTPLOG);
+            resolver.built_in(&text, line)
+        }
         Some(RawLogFormat::Tcp { clf: false, line }) => resolver.built_in(formats::TCPLOG, line),
         Some(RawLogFormat::Tcp { clf: true, line }) => resolver.built_in(formats::TCPLOG_CLF, line),
         None => {

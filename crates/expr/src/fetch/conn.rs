@@ -45,6 +45,10 @@ fetches! {
     "bc_dst_port" () -> Sint, RESPONSE_KEPT, |_, env, _| port(env, Side::Server, |c| &c.dst) => "The server's port.";
     "fc_rcvd_proxy" () -> Bool, CLIENT, |_, env, _| truth(env.conn(Side::Client).map(|c| c.rcvd_proxy))
         => "Whether the client sent a PROXY protocol header.";
+    "ssl_fc" () -> Bool, SESSION, |_, env, _| truth(env.conn(Side::Client).map(|c| c.tls))
+        => "Whether the client's connection speaks TLS.";
+    "ssl_bc" () -> Bool, RESPONSE_KEPT, |_, env, _| truth(env.conn(Side::Server).map(|c| c.tls))
+        => "Whether the server's connection speaks TLS.";
     "fc_pp_authority" () -> Str, CLIENT, |_, env, _| text(tlvs(env, AUTHORITY).next())
         => "The authority in the client's PROXY protocol header.";
     "fc_pp_unique_id" () -> Str, CLIENT, |_, env, _| text(tlvs(env, UNIQUE_ID).next())
@@ -210,6 +214,8 @@ mod tests {
             ("fc_src", Some("192.0.2.1")),
             ("fc_http_major", Some("1")),
             ("fc_rcvd_proxy", Some("0")),
+            ("ssl_fc", Some("0")),
+            ("ssl_bc", None),
             ("fc_err", Some("0")),
             ("fc_err_str", Some("Success")),
             ("fc_err_name", Some("NONE")),
@@ -259,6 +265,7 @@ mod tests {
             http_major: 1,
             err: 8,
             reused: true,
+            tls: true,
             glitches: 1,
             streams: 2,
             streams_max: 100,
@@ -274,6 +281,7 @@ mod tests {
             ("bc_err_str", Some("Can't bind to source address")),
             ("bc_err_name", Some("CANT_BIND")),
             ("bc_reused", Some("1")),
+            ("ssl_bc", Some("1")),
             ("bc_glitches", Some("1")),
             ("bc_nb_streams", Some("2")),
             ("bc_settings_streams_limit", Some("100")),

@@ -234,7 +234,6 @@ later! { THE_CACHE, "the cache":
 }
 
 later! { TLS, "TLS":
-    "ssl_bc" () -> Bool, RESPONSE_KEPT;
     "ssl_bc_alg_keysize" () -> Sint, RESPONSE_KEPT;
     "ssl_bc_alpn" () -> Str, RESPONSE_KEPT;
     "ssl_bc_cipher" () -> Str, RESPONSE_KEPT;
@@ -287,7 +286,6 @@ later! { TLS, "TLS":
     "ssl_f_sha1" () -> Bin, SESSION;
     "ssl_f_sig_alg" () -> Str, SESSION;
     "ssl_f_version" () -> Sint, SESSION;
-    "ssl_fc" () -> Bool, SESSION;
     "ssl_fc_alg_keysize" () -> Sint, SESSION;
     "ssl_fc_alpn" () -> Str, SESSION;
     "ssl_fc_cipher" () -> Str, SESSION;
