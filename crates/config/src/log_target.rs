@@ -73,7 +73,8 @@ impl Cx<'_> {
             target.level = self.log_name(line, at + 1, "optional log level", &LEVELS)?;
         }
         if line.has(at + 2) {
-            target.min_level = self.log_name(line, at + 2, "optional minimum log level", &LEVELS)?;
+            target.min_level =
+                self.log_name(line, at + 2, "optional minimum log level", &LEVELS)?;
         }
         self.no_more(line, at + 3).then_some(target)
     }
@@ -178,8 +179,13 @@ fn parse_sample(text: &str) -> Result<LogSample, String> {
         return Err("its ranges overlap".to_owned());
     }
     match found.last() {
-        Some((_, high)) if *high > size => Err(format!("a cycle of {size} messages has no message {high}")),
-        _ => Ok(LogSample { ranges: found, size }),
+        Some((_, high)) if *high > size => {
+            Err(format!("a cycle of {size} messages has no message {high}"))
+        }
+        _ => Ok(LogSample {
+            ranges: found,
+            size,
+        }),
     }
 }
 
@@ -191,7 +197,11 @@ mod tests {
     fn samples() {
         let check = |text: &str, expect: Option<&[(u32, u32)]>| {
             let found = parse_sample(text).ok();
-            assert_eq!(found.as_ref().map(|s| s.ranges.as_slice()), expect, "{text}");
+            assert_eq!(
+                found.as_ref().map(|s| s.ranges.as_slice()),
+                expect,
+                "{text}"
+            );
         };
         check("1:2", Some(&[(1, 1)]));
         check("3,1-2:5", Some(&[(1, 2), (3, 3)]));

@@ -279,8 +279,8 @@ pub fn lookup(section: Sections, words: &[&str]) -> Lookup {
         .max_by_key(|k| k.word_count());
     // What is known in full elsewhere says more than what is half known here.
     if let Some(keyword) = elsewhere.filter(|k| k.word_count() > known) {
-        let both_proxies = Sections::FLB.contains(section)
-            && keyword.sections.intersects(Sections::FLB);
+        let both_proxies =
+            Sections::FLB.contains(section) && keyword.sections.intersects(Sections::FLB);
         return match keyword.ignored_elsewhere && both_proxies {
             true => Lookup::Ignored(keyword),
             false => Lookup::Unknown { elsewhere },

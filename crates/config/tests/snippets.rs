@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sluice_config::{Loaded, LoadOptions, RenderOptions, Severity, SourceFile, load};
+use sluice_config::{LoadOptions, Loaded, RenderOptions, Severity, SourceFile, load};
 use sluice_expr::Loader;
 
 const TABLE: &str = include_str!("snippets.tsv");
@@ -56,7 +56,11 @@ fn rows() -> Vec<Row> {
             reason: columns.next().unwrap_or("").to_owned(),
         };
         let differs = haproxy != sluice && sluice != "later";
-        assert_eq!(differs, !row.reason.is_empty(), "snippets.tsv:{number}: a difference has a reason, and only that");
+        assert_eq!(
+            differs,
+            !row.reason.is_empty(),
+            "snippets.tsv:{number}: a difference has a reason, and only that"
+        );
         rows.push(row);
     }
     rows
@@ -69,10 +73,21 @@ fn whole(section: &str, lines: &str) -> String {
     let bare = section.ends_with('-');
     let section = section.trim_end_matches('-');
     let http = section.len() > 2 && section.ends_with('h');
-    let kind = if http { &section[..section.len() - 1] } else { section };
-    let mode = if http { "  mode http\n" } else { "  mode tcp\n" };
+    let kind = if http {
+        &section[..section.len() - 1]
+    } else {
+        section
+    };
+    let mode = if http {
+        "  mode http\n"
+    } else {
+        "  mode tcp\n"
+    };
     let timeouts = "  timeout client 1s\n  timeout connect 1s\n  timeout server 1s\n";
-    let lines: String = lines.split(" ;; ").map(|l| format!("  {}\n", l.trim())).collect();
+    let lines: String = lines
+        .split(" ;; ")
+        .map(|l| format!("  {}\n", l.trim()))
+        .collect();
     let bind = if bare { "" } else { "  bind 127.0.0.1:8\n" };
     let server = if bare { "" } else { "  server s 127.0.0.1:1\n" };
     let backend = format!("backend b\n{mode}  server s 127.0.0.1:1\n");
@@ -83,7 +98,9 @@ fn whole(section: &str, lines: &str) -> String {
             "defaults\n{timeouts}{backend}backend x\n{mode}{server}{lines}frontend f\n{mode}  bind 127.0.0.1:8\n  default_backend x\n"
         ),
         "ls" => format!("defaults\n{timeouts}{backend}listen l\n{mode}{bind}{server}{lines}"),
-        "d" => format!("defaults\n{mode}{timeouts}{lines}frontend f\n  bind 127.0.0.1:8\n  default_backend b\n{backend}"),
+        "d" => format!(
+            "defaults\n{mode}{timeouts}{lines}frontend f\n  bind 127.0.0.1:8\n  default_backend b\n{backend}"
+        ),
         "dn" => format!(
             "defaults one\n{mode}{timeouts}{lines}frontend f from one\n  bind 127.0.0.1:8\n  default_backend b\ndefaults two\n{timeouts}{backend}"
         ),
@@ -126,8 +143,15 @@ fn verdict(loaded: &Loaded) -> &'static str {
             .iter()
             .filter(|d| d.severity == Severity::Alert && d.origin.is_some())
     };
-    let warned = loaded.diagnostics.iter().any(|d| d.severity == Severity::Warning);
-    assert_eq!(loaded.model.is_none(), alerts().next().is_some(), "a model is there unless an alert says why not");
+    let warned = loaded
+        .diagnostics
+        .iter()
+        .any(|d| d.severity == Severity::Warning);
+    assert_eq!(
+        loaded.model.is_none(),
+        alerts().next().is_some(),
+        "a model is there unless an alert says why not"
+    );
     if alerts().any(|d| !d.message.contains("not implemented by Sluice yet")) {
         "err"
     } else if alerts().next().is_some() {
@@ -148,7 +172,11 @@ fn sluice_judges_as_the_table_says() {
         if got == row.sluice {
             continue;
         }
-        let _ = writeln!(report, "snippets.tsv:{}: [{}] {}\n  expected {}, got {got}", row.number, row.section, row.lines, row.sluice);
+        let _ = writeln!(
+            report,
+            "snippets.tsv:{}: [{}] {}\n  expected {}, got {got}",
+            row.number, row.section, row.lines, row.sluice
+        );
         for d in &loaded.diagnostics {
             let _ = write!(report, "{}", d.render(RenderOptions::default()));
         }

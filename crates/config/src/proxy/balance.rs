@@ -12,6 +12,7 @@ use crate::registry::{Keyword, Sections, kw};
 
 use super::{choice, expr, list};
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw(
         "balance",
@@ -109,7 +110,11 @@ fn algorithm(cx: &mut Cx<'_>, line: &Arc<Line>, at: &mut usize) -> Option<Balanc
         "hdr" => {
             let name = argument.unwrap_or("");
             if name.is_empty() {
-                cx.error_at(line, word, "balance hdr requires a header name, as in `balance hdr(Host)`");
+                cx.error_at(
+                    line,
+                    word,
+                    "balance hdr requires a header name, as in `balance hdr(Host)`",
+                );
                 return None;
             }
             let use_domain_only = line.word(*at) == "use_domain_only";
@@ -157,7 +162,8 @@ fn draws(cx: &mut Cx<'_>, line: &Line, word: usize, argument: Option<&str>) -> O
     match text.parse::<u32>() {
         Ok(n) if n > 0 => Some(n),
         _ => {
-            let message = format!("balance random : '{text}' is not a number of draws of at least 1");
+            let message =
+                format!("balance random : '{text}' is not a number of draws of at least 1");
             cx.error_at(line, word, message);
             None
         }
@@ -187,7 +193,9 @@ fn uri(cx: &mut Cx<'_>, line: &Line, at: &mut usize) -> Option<Balance> {
                 *at += 1;
             }
             other => {
-                let message = format!("balance uri takes 'len', 'depth', 'path-only' and 'whole' (got '{other}')");
+                let message = format!(
+                    "balance uri takes 'len', 'depth', 'path-only' and 'whole' (got '{other}')"
+                );
                 cx.error_at(line, *at, message);
                 return None;
             }
@@ -202,7 +210,9 @@ fn uri(cx: &mut Cx<'_>, line: &Line, at: &mut usize) -> Option<Balance> {
 }
 
 fn url_param(cx: &mut Cx<'_>, line: &Line, at: &mut usize) -> Option<Balance> {
-    let name = cx.need(line, *at, "the parameter's name after 'url_param'")?.to_owned();
+    let name = cx
+        .need(line, *at, "the parameter's name after 'url_param'")?
+        .to_owned();
     *at += 1;
     let mut check_post = None;
     if line.word(*at) == "check_post" {
@@ -219,7 +229,8 @@ fn url_param(cx: &mut Cx<'_>, line: &Line, at: &mut usize) -> Option<Balance> {
 
 fn hash_type(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let mut at = line.keyword_len;
-    let Some(consistent) = choice(cx, line, at, &[("consistent", true), ("map-based", false)]) else {
+    let Some(consistent) = choice(cx, line, at, &[("consistent", true), ("map-based", false)])
+    else {
         return;
     };
     at += 1;

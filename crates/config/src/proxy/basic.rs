@@ -13,6 +13,7 @@ use crate::diag::suggest;
 
 const INT_MAX: u32 = i32::MAX as u32;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("mode", Sections::ALL_PROXIES, "{ tcp | http }", "the protocol the proxy speaks", mode),
     kw("maxconn", Sections::DFL, "<conns>", "most concurrent connections of the frontend", |cx, line| {
@@ -174,7 +175,13 @@ fn mode(cx: &mut Cx<'_>, line: &Arc<Line>) {
         "" => return cx.error_at(line, word, "'mode' expects 'tcp' or 'http'"),
         other => {
             let hint = suggest(other, ["tcp", "http"]).map(|m| format!("did you mean '{m}'?"));
-            return cx.error(line, word, 0..0, format!("unknown proxy mode '{other}'."), hint);
+            return cx.error(
+                line,
+                word,
+                0..0,
+                format!("unknown proxy mode '{other}'."),
+                hint,
+            );
         }
     };
     if cx.no_more(line, word + 1) {
@@ -313,7 +320,11 @@ fn persist_rdp(cx: &mut Cx<'_>, line: &Arc<Line>) {
         Err(()) => return,
     };
     if name.is_empty() {
-        return cx.error_at(line, word, "'persist rdp-cookie(name)' requires a cookie name");
+        return cx.error_at(
+            line,
+            word,
+            "'persist rdp-cookie(name)' requires a cookie name",
+        );
     }
     if cx.no_more(line, line.keyword_len) {
         cx.proxy().settings.persist_rdp_cookie = Some(name);

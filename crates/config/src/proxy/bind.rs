@@ -11,6 +11,7 @@ use crate::values::TimeUnit;
 use super::choice;
 use super::server::protocol;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[kw(
     "bind",
     Sections::FL,
@@ -20,6 +21,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[kw(
 )
 .ignored()];
 
+#[rustfmt::skip]
 pub(crate) static WORDS: &[LineWord<Bind>] = &[
     word("accept-netscaler-cip", "<magic>", "expect a NetScaler client IP header", |cx, line, at, b| {
         b.accept_netscaler_cip = Some(cx.uint(line, at + 1, 1..=u32::MAX)?);
@@ -253,7 +255,11 @@ pub(crate) fn read_bind(cx: &mut Cx<'_>, line: &Arc<Line>, from: usize) {
     {
         let other = cx.proxy().binds.iter().find(|b| b.id == Some(id));
         let at = other.map_or(0, |b| b.origin.line);
-        return cx.error_at(line, from, format!("'id' : custom id {id} is already used at line {at}"));
+        return cx.error_at(
+            line,
+            from,
+            format!("'id' : custom id {id} is already used at line {at}"),
+        );
     }
     let proxy = cx.proxy();
     proxy.binds.push(bind);
@@ -310,7 +316,9 @@ fn process(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, bind: &mut Bind) -> Opt
             at + 1,
             0..0,
             format!("'process' : '{text}' is not a valid number or range"),
-            Some(format!("there are processes 1 to {max} (`nbproc` in the global section)")),
+            Some(format!(
+                "there are processes 1 to {max} (`nbproc` in the global section)"
+            )),
         );
         return None;
     };
@@ -341,7 +349,13 @@ fn thread(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, bind: &mut Bind) -> Opti
                 false => "there is one group of workers: write `1/<thread-set>` or `<thread-set>`",
             };
             let message = format!("'thread' : '{part}' is not a valid number or range");
-            cx.error(line, at + 1, from..from + part.len(), message, Some(hint.into()));
+            cx.error(
+                line,
+                at + 1,
+                from..from + part.len(),
+                message,
+                Some(hint.into()),
+            );
             return None;
         };
         bind.threads.extend(threads.iter().map(|n| n - 1));

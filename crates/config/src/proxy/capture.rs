@@ -8,6 +8,7 @@ use crate::model::{Capture, CookieCapture};
 use crate::raw::RawProxy;
 use crate::registry::{Keyword, Sections, kw};
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("capture cookie", Sections::FL, "<name> len <length>", "keep a cookie of request and response for the log", cookie)
         .ignored(),
@@ -32,7 +33,11 @@ type Slots = fn(&mut RawProxy) -> &mut Vec<Capture>;
 /// `len N` as the last words of a line. More than a log line can hold is no use.
 fn len(cx: &mut Cx<'_>, line: &Line, at: usize) -> Option<usize> {
     if line.word(at) != "len" {
-        cx.error_at(line, at, format!("'{}' expects 'len <length>'", line.keyword()));
+        cx.error_at(
+            line,
+            at,
+            format!("'{}' expects 'len <length>'", line.keyword()),
+        );
         return None;
     }
     let len = cx.uint(line, at + 1, 1..=65_535)?;

@@ -10,7 +10,9 @@ use sluice_expr::{Expr, LogFormat};
 use crate::addr::AddrRules;
 use crate::cx::Cx;
 use crate::line::Line;
-use crate::model::{CheckAction, CheckExpect, CheckKind, CheckMatch, CheckRules, CheckStep, PeerAddr, PortSpec};
+use crate::model::{
+    CheckAction, CheckExpect, CheckKind, CheckMatch, CheckRules, CheckStep, PeerAddr, PortSpec,
+};
 use crate::raw::{CheckOption, HttpSend, RawCheck, RawCheckAction, RawCheckStep};
 use crate::registry::{Keyword, Sections, kw, later};
 
@@ -21,6 +23,7 @@ use super::{expr, format, hex_bytes, text_format};
 
 const DLB: Sections = Sections::DLB;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("http-check comment", DLB, "<string>", "name the next step of the check in reports", comment).ignored(),
     kw("http-check connect", DLB, "[default] [port <expr>] [addr <ip>] [send-proxy] [linger] [comment <msg>]", "open a connection", connect).ignored(),
@@ -92,7 +95,14 @@ fn push(cx: &mut Cx<'_>, line: &Arc<Line>, comment: Option<String>, action: RawC
     }
     if let Some(fault) = misplaced(&family, steps, &action) {
         let number = steps.len() + 1;
-        return cx.error_at(line, 1, format!("'{}' : unable to add this rule at step {number} ({fault})", line.keyword()));
+        return cx.error_at(
+            line,
+            1,
+            format!(
+                "'{}' : unable to add this rule at step {number} ({fault})",
+                line.keyword()
+            ),
+        );
     }
     steps.push(RawCheckStep {
         comment,
@@ -115,17 +125,23 @@ fn talk(action: &RawCheckAction) -> Option<Talk> {
         RawCheckAction::Comment => None,
         RawCheckAction::Ready(action) => match action {
             CheckAction::Connect { .. } => Some(Talk::Connect),
-            CheckAction::Send(_) | CheckAction::SendFormat { .. } | CheckAction::SendHttp { .. } => {
-                Some(Talk::Send)
-            }
+            CheckAction::Send(_)
+            | CheckAction::SendFormat { .. }
+            | CheckAction::SendHttp { .. } => Some(Talk::Send),
             CheckAction::Expect(_) => Some(Talk::Expect),
-            CheckAction::SetVar { .. } | CheckAction::SetVarFormat { .. } | CheckAction::UnsetVar(_) => None,
+            CheckAction::SetVar { .. }
+            | CheckAction::SetVarFormat { .. }
+            | CheckAction::UnsetVar(_) => None,
         },
     }
 }
 
 /// What is wrong with a step after those before it. HTTP takes turns; TCP may do as it likes once it is connected.
-fn misplaced(family: &str, before: &[RawCheckStep], action: &RawCheckAction) -> Option<&'static str> {
+fn misplaced(
+    family: &str,
+    before: &[RawCheckStep],
+    action: &RawCheckAction,
+) -> Option<&'static str> {
     let own = talk(action)?;
     let last = before.iter().rev().find_map(|s| talk(&s.action));
     let connected = before
@@ -171,7 +187,8 @@ fn connect(cx: &mut Cx<'_>, line: &Arc<Line>) {
 
 fn connect_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>, CheckAction)> {
     let mut at = line.keyword_len;
-    let (mut comment, mut port, mut addr, mut send_proxy, mut linger) = (None, None, None, false, false);
+    let (mut comment, mut port, mut addr, mut send_proxy, mut linger) =
+        (None, None, None, false, false);
     while line.has(at) {
         match line.word(at) {
             "comment" => {
@@ -188,7 +205,11 @@ fn connect_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>, C
             "addr" => {
                 let rules = AddrRules::OPTIONAL_PORT;
                 let given = cx.peer_addr(line, at + 1, rules)?;
-                if let PeerAddr::Ip { port: PortSpec::Fixed(n), .. } = given {
+                if let PeerAddr::Ip {
+                    port: PortSpec::Fixed(n),
+                    ..
+                } = given
+                {
                     port = Some(int(cx, line, at + 1, n)?);
                 }
                 addr = Some(given);
@@ -199,11 +220,20 @@ fn connect_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>, C
             "proto" => match line.word(at + 1) {
                 "h1" => at += 1,
                 "h2" | "fcgi" | "quic" => {
-                    cx.not_yet(line, at + 1, &format!("proto {}", line.word(at + 1)), "HTTP/2");
+                    cx.not_yet(
+                        line,
+                        at + 1,
+                        &format!("proto {}", line.word(at + 1)),
+                        "HTTP/2",
+                    );
                     return None;
                 }
                 other => {
-                    cx.error_at(line, at + 1, format!("'{}' : unknown protocol '{other}'", line.keyword()));
+                    cx.error_at(
+                        line,
+                        at + 1,
+                        format!("'{}' : unknown protocol '{other}'", line.keyword()),
+                    );
                     return None;
                 }
             },
@@ -216,12 +246,30 @@ fn connect_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>, C
                 return None;
             }
             other => {
-                let words = ["comment", "port", "addr", "send-proxy", "ssl", "sni", "alpn", "proto", "via-socks4", "linger", "default"];
+                let words = [
+                    "comment",
+                    "port",
+                    "addr",
+                    "send-proxy",
+                    "ssl",
+                    "sni",
+                    "alpn",
+                    "proto",
+                    "via-socks4",
+                    "linger",
+                    "default",
+                ];
                 let hint = match crate::diag::suggest(other, words) {
                     Some(near) => format!("did you mean '{near}'?"),
                     None => format!("it takes {}", super::list(&words)),
                 };
-                cx.error(line, at, 0..0, format!("'{}' : unknown word '{other}'", line.keyword()), Some(hint));
+                cx.error(
+                    line,
+                    at,
+                    0..0,
+                    format!("'{}' : unknown word '{other}'", line.keyword()),
+                    Some(hint),
+                );
                 return None;
             }
         }
@@ -298,16 +346,25 @@ fn http_send_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>,
             "body-lf" => send.body = Some(format(cx, line, at + 1, Place::CHECK)?),
             "hdr" => {
                 let header = header_name(cx, line, at + 1)?;
-                send.headers.push((header, format(cx, line, at + 2, Place::CHECK)?));
+                send.headers
+                    .push((header, format(cx, line, at + 2, Place::CHECK)?));
                 at += 1;
             }
             other => {
-                let words = ["comment", "meth", "uri", "uri-lf", "ver", "hdr", "body", "body-lf"];
+                let words = [
+                    "comment", "meth", "uri", "uri-lf", "ver", "hdr", "body", "body-lf",
+                ];
                 let hint = match crate::diag::suggest(other, words) {
                     Some(near) => format!("did you mean '{near}'?"),
                     None => format!("it takes {}", super::list(&words)),
                 };
-                cx.error(line, at, 0..0, format!("'http-check send' : unknown word '{other}'"), Some(hint));
+                cx.error(
+                    line,
+                    at,
+                    0..0,
+                    format!("'http-check send' : unknown word '{other}'"),
+                    Some(hint),
+                );
                 return None;
             }
         }
@@ -339,13 +396,23 @@ pub(super) fn constant_text(
 
 fn http_expect(cx: &mut Cx<'_>, line: &Arc<Line>) {
     if let Some((comment, action)) = expect(cx, line, true) {
-        push(cx, line, comment, RawCheckAction::Ready(CheckAction::Expect(action)));
+        push(
+            cx,
+            line,
+            comment,
+            RawCheckAction::Ready(CheckAction::Expect(action)),
+        );
     }
 }
 
 fn tcp_expect(cx: &mut Cx<'_>, line: &Arc<Line>) {
     if let Some((comment, action)) = expect(cx, line, false) {
-        push(cx, line, comment, RawCheckAction::Ready(CheckAction::Expect(action)));
+        push(
+            cx,
+            line,
+            comment,
+            RawCheckAction::Ready(CheckAction::Expect(action)),
+        );
     }
 }
 
@@ -358,32 +425,57 @@ fn set_var(cx: &mut Cx<'_>, line: &Arc<Line>) {
         && let Some(expr) = expr(cx, line, &mut at, Place::CHECK)
         && cx.no_more(line, at)
     {
-        push(cx, line, None, RawCheckAction::Ready(CheckAction::SetVar { var, expr }));
+        push(
+            cx,
+            line,
+            None,
+            RawCheckAction::Ready(CheckAction::SetVar { var, expr }),
+        );
     }
 }
 
 fn set_var_fmt(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let at = line.keyword_len;
-    let Some(inner) = inside(cx, line, at - 1, "a variable, as in `set-var-fmt(check.name)`") else {
+    let Some(inner) = inside(
+        cx,
+        line,
+        at - 1,
+        "a variable, as in `set-var-fmt(check.name)`",
+    ) else {
         return;
     };
     if let Some((var, _)) = parse_variable(cx, line, at - 1, &inner)
         && let Some(format) = format(cx, line, at, Place::CHECK)
         && cx.no_more(line, at + 1)
     {
-        push(cx, line, None, RawCheckAction::Ready(CheckAction::SetVarFormat { var, format }));
+        push(
+            cx,
+            line,
+            None,
+            RawCheckAction::Ready(CheckAction::SetVarFormat { var, format }),
+        );
     }
 }
 
 fn unset_var(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let at = line.keyword_len;
-    let Some(inner) = inside(cx, line, at - 1, "a variable, as in `unset-var(check.name)`") else {
+    let Some(inner) = inside(
+        cx,
+        line,
+        at - 1,
+        "a variable, as in `unset-var(check.name)`",
+    ) else {
         return;
     };
     if let Some((var, _)) = parse_variable(cx, line, at - 1, &inner)
         && cx.no_more(line, at)
     {
-        push(cx, line, None, RawCheckAction::Ready(CheckAction::UnsetVar(var)));
+        push(
+            cx,
+            line,
+            None,
+            RawCheckAction::Ready(CheckAction::UnsetVar(var)),
+        );
     }
 }
 
@@ -493,11 +585,18 @@ fn request(option: &HttpSend, own: &HttpSend, slash: &LogFormat) -> CheckAction 
     let bare = own.headers.is_empty() && own.body.is_none();
     let content = if bare { option } else { own };
     let either = |own: &Option<Vec<u8>>, option: &Option<Vec<u8>>, or: &[u8]| {
-        own.as_ref().or(option.as_ref()).map_or(or.to_vec(), Vec::clone)
+        own.as_ref()
+            .or(option.as_ref())
+            .map_or(or.to_vec(), Vec::clone)
     };
     CheckAction::SendHttp {
         method: either(&own.method, &option.method, b"OPTIONS"),
-        uri: own.uri.as_ref().or(option.uri.as_ref()).unwrap_or(slash).clone(),
+        uri: own
+            .uri
+            .as_ref()
+            .or(option.uri.as_ref())
+            .unwrap_or(slash)
+            .clone(),
         version: either(&own.version, &option.version, b"HTTP/1.0"),
         headers: content.headers.clone(),
         body: content.body.clone(),

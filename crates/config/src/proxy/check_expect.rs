@@ -34,8 +34,23 @@ const OK_STATUS: [&str; 4] = ["L7OK", "L7OKC", "L6OK", "L4OK"];
 const ERROR_STATUS: [&str; 4] = ["L4CON", "L6RSP", "L7RSP", "L7STS"];
 const TIMEOUT_STATUS: [&str; 3] = ["L7TOUT", "L6TOUT", "L4TOUT"];
 
-const TCP_WORDS: [&str; 6] = ["string", "rstring", "binary", "rbinary", "string-lf", "binary-lf"];
-const HTTP_WORDS: [&str; 7] = ["status", "rstatus", "hdr", "fhdr", "string", "rstring", "string-lf"];
+const TCP_WORDS: [&str; 6] = [
+    "string",
+    "rstring",
+    "binary",
+    "rbinary",
+    "string-lf",
+    "binary-lf",
+];
+const HTTP_WORDS: [&str; 7] = [
+    "status",
+    "rstatus",
+    "hdr",
+    "fhdr",
+    "string",
+    "rstring",
+    "string-lf",
+];
 const OPTION_WORDS: [&str; 8] = [
     "min-recv",
     "comment",
@@ -65,11 +80,17 @@ pub(super) fn expect(
             }
             "min-recv" => {
                 let most = i64::from(i32::MAX);
-                said.min_recv = cx.int(line, at + 1, -1..=most).map(|n| i32::try_from(n).ok())?;
+                said.min_recv = cx
+                    .int(line, at + 1, -1..=most)
+                    .map(|n| i32::try_from(n).ok())?;
             }
             "ok-status" => said.ok_status = Some(status_word(cx, line, at + 1, &OK_STATUS)?),
-            "error-status" => said.error_status = Some(status_word(cx, line, at + 1, &ERROR_STATUS)?),
-            "tout-status" => said.tout_status = Some(status_word(cx, line, at + 1, &TIMEOUT_STATUS)?),
+            "error-status" => {
+                said.error_status = Some(status_word(cx, line, at + 1, &ERROR_STATUS)?)
+            }
+            "tout-status" => {
+                said.tout_status = Some(status_word(cx, line, at + 1, &TIMEOUT_STATUS)?)
+            }
             "on-success" => said.on_success = Some(format(cx, line, at + 1, Place::CHECK)?),
             "on-error" => said.on_error = Some(format(cx, line, at + 1, Place::CHECK)?),
             "status-code" => {
@@ -78,7 +99,14 @@ pub(super) fn expect(
                 continue;
             }
             _ if found => {
-                cx.error_at(line, at, format!("'{}' : only one pattern is expected (got '{name}' too)", line.keyword()));
+                cx.error_at(
+                    line,
+                    at,
+                    format!(
+                        "'{}' : only one pattern is expected (got '{name}' too)",
+                        line.keyword()
+                    ),
+                );
                 return None;
             }
             _ => {
@@ -96,13 +124,25 @@ pub(super) fn expect(
         at += 2;
     }
     if !found {
-        cx.error_at(line, at, format!("'{}' expects at least a match and its pattern", line.keyword()));
+        cx.error_at(
+            line,
+            at,
+            format!(
+                "'{}' expects at least a match and its pattern",
+                line.keyword()
+            ),
+        );
         return None;
     }
     Some((comment, said))
 }
 
-fn status_word(cx: &mut Cx<'_>, line: &Line, word: usize, among: &[&'static str]) -> Option<String> {
+fn status_word(
+    cx: &mut Cx<'_>,
+    line: &Line,
+    word: usize,
+    among: &[&'static str],
+) -> Option<String> {
     let pairs: Vec<(&'static str, &'static str)> = among.iter().map(|n| (*n, *n)).collect();
     choice(cx, line, word, &pairs).map(str::to_owned)
 }
@@ -180,7 +220,10 @@ fn header(cx: &mut Cx<'_>, line: &Arc<Line>, at: &mut usize, full: bool) -> Opti
         "name" => name_match(cx, line, at, false)?,
         "name-lf" => name_match(cx, line, at, true)?,
         got => {
-            let message = format!("'{}' expects 'name' or 'name-lf' after 'hdr' (got '{got}')", line.keyword());
+            let message = format!(
+                "'{}' expects 'name' or 'name-lf' after 'hdr' (got '{got}')",
+                line.keyword()
+            );
             cx.error_at(line, *at, message);
             return None;
         }
@@ -202,7 +245,12 @@ enum Method {
     Reg,
 }
 
-fn name_match(cx: &mut Cx<'_>, line: &Arc<Line>, at: &mut usize, is_format: bool) -> Option<NameMatch> {
+fn name_match(
+    cx: &mut Cx<'_>,
+    line: &Arc<Line>,
+    at: &mut usize,
+    is_format: bool,
+) -> Option<NameMatch> {
     *at += 1;
     let mut method = Method::Str;
     if line.word(*at) == "-m" {

@@ -69,7 +69,11 @@ fn version(cx: &mut Cx<'_>, line: &Arc<Line>, word: usize, send: &mut HttpSend) 
     let (head, body) = rest.split_once("\r\n\r\n").unwrap_or((rest, ""));
     for header in head.split("\r\n").filter(|h| !h.is_empty()) {
         let Some((name, value)) = header.split_once(':') else {
-            cx.error_at(line, word, format!("'option httpchk' : '{header}' is not a header"));
+            cx.error_at(
+                line,
+                word,
+                format!("'option httpchk' : '{header}' is not a header"),
+            );
             return None;
         };
         let value = constant_text(cx, line, word, value.trim())?;
@@ -122,9 +126,15 @@ impl Draft<'_, '_, '_> {
     /// Waits for something; the texts are formats for the report.
     fn expect(&mut self, wait: Wait) {
         let matcher = match wait.what {
-            What::Text(pattern) => Regex::new(pattern, false).map(|r| CheckMatch::Regex(Arc::new(r))),
-            What::NotText(pattern) => Regex::new(pattern, false).map(|r| CheckMatch::Regex(Arc::new(r))),
-            What::Bytes(pattern) => Regex::new(pattern, true).map(|r| CheckMatch::BinaryRegex(Arc::new(r))),
+            What::Text(pattern) => {
+                Regex::new(pattern, false).map(|r| CheckMatch::Regex(Arc::new(r)))
+            }
+            What::NotText(pattern) => {
+                Regex::new(pattern, false).map(|r| CheckMatch::Regex(Arc::new(r)))
+            }
+            What::Bytes(pattern) => {
+                Regex::new(pattern, true).map(|r| CheckMatch::BinaryRegex(Arc::new(r)))
+            }
         };
         let matcher = match matcher {
             Ok(matcher) => matcher,
@@ -323,7 +333,9 @@ pub(super) fn ldap(cx: &mut Cx<'_>, line: &Arc<Line>) {
     }
     let mut draft = Draft::new(cx, line);
     // SEQUENCE { messageID 1, bindRequest { version 3, name "", simple "" } }
-    draft.send(&[0x30, 0x0c, 0x02, 0x01, 0x01, 0x60, 0x07, 0x02, 0x01, 0x03, 0x04, 0x00, 0x80, 0x00]);
+    draft.send(&[
+        0x30, 0x0c, 0x02, 0x01, 0x01, 0x60, 0x07, 0x02, 0x01, 0x03, 0x04, 0x00, 0x80, 0x00,
+    ]);
     draft.expect(
         Wait::new(What::Bytes("^30"), "L7RSP")
             .min_recv(14)
@@ -346,7 +358,11 @@ pub(super) fn ldap(cx: &mut Cx<'_>, line: &Arc<Line>) {
 pub(super) fn pgsql(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let from = line.keyword_len;
     if line.word(from) != "user" || line.word(from + 1).is_empty() {
-        return cx.error_at(line, from, "'option pgsql-check' expects 'user <username>' as argument");
+        return cx.error_at(
+            line,
+            from,
+            "'option pgsql-check' expects 'user <username>' as argument",
+        );
     }
     if !cx.no_more(line, from + 2) {
         return;
@@ -369,10 +385,13 @@ pub(super) fn pgsql(cx: &mut Cx<'_>, line: &Arc<Line>) {
     );
     // 'R', a length, and one of the authentication methods of the protocol.
     draft.expect(
-        Wait::new(What::Bytes("^52000000..000000(00|02|03|04|05|06|07|09|0a)"), "L7STS")
-            .min_recv(9)
-            .on_error("PostgreSQL unknown error")
-            .on_success("PostgreSQL server is ok"),
+        Wait::new(
+            What::Bytes("^52000000..000000(00|02|03|04|05|06|07|09|0a)"),
+            "L7STS",
+        )
+        .min_recv(9)
+        .on_error("PostgreSQL unknown error")
+        .on_success("PostgreSQL server is ok"),
     );
     draft.choose("PostgreSQL");
 }
@@ -384,7 +403,10 @@ pub(super) fn mysql(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let login = match line.word(from) {
         "" => None,
         "user" => {
-            if cx.need(line, from + 1, "a user name after 'user'").is_none() {
+            if cx
+                .need(line, from + 1, "a user name after 'user'")
+                .is_none()
+            {
                 return;
             }
             let mut post_41 = true;
@@ -470,7 +492,10 @@ pub(super) fn spop(cx: &mut Cx<'_>, line: &Arc<Line>) {
     frame.extend(text(b""));
     frame.extend(text(b"healthcheck"));
     frame.push(0x11);
-    let mut hello = u32::try_from(frame.len()).unwrap_or(0).to_be_bytes().to_vec();
+    let mut hello = u32::try_from(frame.len())
+        .unwrap_or(0)
+        .to_be_bytes()
+        .to_vec();
     hello.extend_from_slice(&frame);
     let mut draft = Draft::new(cx, line);
     draft.send(&hello);
@@ -499,7 +524,10 @@ mod tests {
             hex(&mysql_login(b"hap", true)),
             "25000001008200000080000121000000000000000000000000000000000000000000000068617000000100000001"
         );
-        assert_eq!(hex(&mysql_login(b"hap", false)), "0a000001008000000168617000000100000001");
+        assert_eq!(
+            hex(&mysql_login(b"hap", false)),
+            "0a000001008000000168617000000100000001"
+        );
     }
 
     #[test]

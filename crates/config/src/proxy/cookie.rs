@@ -10,6 +10,7 @@ use crate::registry::{Keyword, Sections, kw};
 
 use super::list;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[kw(
     "cookie",
     Sections::DLB,
@@ -31,7 +32,9 @@ fn cookie(cx: &mut Cx<'_>, line: &Arc<Line>) {
 }
 
 fn read(cx: &mut Cx<'_>, line: &Line) -> Option<Cookie> {
-    let name = cx.need(line, line.keyword_len, "a cookie's name")?.to_owned();
+    let name = cx
+        .need(line, line.keyword_len, "a cookie's name")?
+        .to_owned();
     let mut cookie = Cookie {
         name,
         mode: CookieMode::Passive,
@@ -82,7 +85,13 @@ fn read(cx: &mut Cx<'_>, line: &Line) -> Option<Cookie> {
                     Some(near) => format!("did you mean '{near}'?"),
                     None => format!("it takes {}", list(&WORDS)),
                 };
-                cx.error(line, at, 0..0, format!("'cookie' : unknown word '{other}'"), Some(hint));
+                cx.error(
+                    line,
+                    at,
+                    0..0,
+                    format!("'cookie' : unknown word '{other}'"),
+                    Some(hint),
+                );
                 return None;
             }
         }
@@ -99,7 +108,11 @@ fn set_mode(
     mode: CookieMode,
 ) -> Option<()> {
     if cookie.mode != CookieMode::Passive && cookie.mode != mode {
-        cx.error_at(line, at, "cookie modes 'rewrite', 'insert' and 'prefix' exclude each other");
+        cx.error_at(
+            line,
+            at,
+            "cookie modes 'rewrite', 'insert' and 'prefix' exclude each other",
+        );
         return None;
     }
     cookie.mode = mode;
@@ -121,10 +134,16 @@ fn domain(cx: &mut Cx<'_>, line: &Line, at: usize) -> Option<String> {
             Some("see RFC 6265, section 5.2.3".into()),
         );
     }
-    match domain.char_indices().find(|(_, c)| c.is_control() || *c == ';') {
+    match domain
+        .char_indices()
+        .find(|(_, c)| c.is_control() || *c == ';')
+    {
         None => Some(domain),
         Some((i, c)) => {
-            let message = format!("character '{}' is not permitted in a cookie's domain", c.escape_debug());
+            let message = format!(
+                "character '{}' is not permitted in a cookie's domain",
+                c.escape_debug()
+            );
             cx.error(line, at, i..i + c.len_utf8(), message, None);
             None
         }
@@ -133,10 +152,16 @@ fn domain(cx: &mut Cx<'_>, line: &Line, at: usize) -> Option<String> {
 
 fn attribute(cx: &mut Cx<'_>, line: &Line, at: usize) -> Option<String> {
     let value = cx.need(line, at, "a value after 'attr'")?;
-    match value.char_indices().find(|(_, c)| c.is_control() || *c == ';') {
+    match value
+        .char_indices()
+        .find(|(_, c)| c.is_control() || *c == ';')
+    {
         None => Some(value.to_owned()),
         Some((i, c)) => {
-            let message = format!("character '{}' is not permitted in a cookie's attribute", c.escape_debug());
+            let message = format!(
+                "character '{}' is not permitted in a cookie's attribute",
+                c.escape_debug()
+            );
             let hint = "write one 'attr' for each attribute".into();
             cx.error(line, at, i..i + c.len_utf8(), message, Some(hint));
             None

@@ -12,6 +12,7 @@ const ALL: Sections = Sections::ALL_PROXIES;
 const FLB: Sections = Sections::FLB;
 const DLB: Sections = Sections::DLB;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("filter bwlim-in", FLB, "<name> default-limit <size> default-period <time> [ min-size <size> ]", "limit what clients send", |cx, line| bwlim(cx, line, true)),
     kw("filter bwlim-out", FLB, "<name> default-limit <size> default-period <time> [ min-size <size> ]", "limit what clients receive", |cx, line| bwlim(cx, line, false)),
@@ -51,9 +52,13 @@ fn bwlim(cx: &mut Cx<'_>, line: &Arc<Line>, inbound: bool) {
     while line.has(at) {
         let read = match line.word(at) {
             "default-limit" => cx.size(line, at + 1).map(|n| limit = Some(n)),
-            "default-period" => cx.time_ms(line, at + 1, TimeUnit::Ms).map(|n| period = Some(n)),
+            "default-period" => cx
+                .time_ms(line, at + 1, TimeUnit::Ms)
+                .map(|n| period = Some(n)),
             "min-size" => cx.size(line, at + 1).map(|n| min_size = n),
-            "limit" | "key" | "table" => return cx.not_yet(line, at, &line.keyword(), "stick tables"),
+            "limit" | "key" | "table" => {
+                return cx.not_yet(line, at, &line.keyword(), "stick tables");
+            }
             other => {
                 let message = format!("'{}' : unknown word '{other}'", line.keyword());
                 let hint = "it takes 'default-limit', 'default-period' and 'min-size'".into();
@@ -66,11 +71,18 @@ fn bwlim(cx: &mut Cx<'_>, line: &Arc<Line>, inbound: bool) {
         at += 2;
     }
     let (Some(limit_bytes), Some(period_ms)) = (limit, period) else {
-        let message = format!("'{}' expects 'default-limit <size>' and 'default-period <time>'", line.keyword());
+        let message = format!(
+            "'{}' expects 'default-limit <size>' and 'default-period <time>'",
+            line.keyword()
+        );
         return cx.error_at(line, at, message);
     };
     if period_ms == 0 || limit_bytes == 0 {
-        return cx.error_at(line, line.keyword_len, format!("'{}' : limit and period must not be 0", line.keyword()));
+        return cx.error_at(
+            line,
+            line.keyword_len,
+            format!("'{}' : limit and period must not be 0", line.keyword()),
+        );
     }
     if cx.proxy().bwlims.iter().any(|f| f.name == name) {
         let message = format!("'{}' : another filter is called '{name}'", line.keyword());

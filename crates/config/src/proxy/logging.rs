@@ -10,6 +10,7 @@ use crate::registry::{Keyword, Sections, kw, later};
 use super::list;
 use crate::diag::suggest;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("log", Sections::ALL_PROXIES, "{ global | <address> [ len <length> ] [ format <format> ] [ sample <ranges>:<size> ] <facility> [ <level> [ <minlevel> ]] }", "where log lines go", log).no(),
     kw("log-format", Sections::DFL, "<fmt>", "the log line", |cx, line| {
@@ -80,8 +81,17 @@ fn one_format(cx: &mut Cx<'_>, line: &Arc<Line>, store: fn(&mut Settings, Writte
         return;
     }
     if line.has(word + 1) {
-        let message = format!("'{}' expects only one argument, don't forget to escape spaces!", line.keyword());
-        return cx.error(line, word + 1, 0..0, message, Some("put the whole format in double quotes".into()));
+        let message = format!(
+            "'{}' expects only one argument, don't forget to escape spaces!",
+            line.keyword()
+        );
+        return cx.error(
+            line,
+            word + 1,
+            0..0,
+            message,
+            Some("put the whole format in double quotes".into()),
+        );
     }
     store(&mut cx.proxy().settings, Written::new(line, word));
 }
@@ -105,7 +115,13 @@ fn log_steps(cx: &mut Cx<'_>, line: &Arc<Line>) {
                     Some(near) => format!("did you mean '{near}'?"),
                     None => format!("it takes 'all' or {}", list(&STEPS)),
                 };
-                return cx.error(line, word, 0..0, format!("'log-steps' : unknown step '{other}'"), Some(hint));
+                return cx.error(
+                    line,
+                    word,
+                    0..0,
+                    format!("'log-steps' : unknown step '{other}'"),
+                    Some(hint),
+                );
             }
         }
     }

@@ -115,11 +115,7 @@ fn choice<T: Copy>(
         line,
         word,
         0..0,
-        format!(
-            "'{}' expects {}{got}",
-            context(line, word),
-            list(&names)
-        ),
+        format!("'{}' expects {}{got}", context(line, word), list(&names)),
         hint,
     );
     None

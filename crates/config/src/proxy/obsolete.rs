@@ -7,6 +7,7 @@ use crate::registry::{Keyword, Sections, harmless, obsolete, refused};
 const ALL: Sections = Sections::ALL_PROXIES;
 const FLB: Sections = Sections::FLB;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     obsolete("block", FLB, "write `http-request deny { if | unless } <condition>`", Some(|cx, line| rule(cx, line, deny)))
         .doc("{ if | unless } <condition>", "answer requests with 403, before all other rules"),

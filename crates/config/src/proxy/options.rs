@@ -16,7 +16,12 @@ use crate::registry::{Handler, Keyword, Sections, harmless, kw, later, obsolete,
 use super::{check_proto, choice};
 
 /// A plain switch.
-const fn switch(name: &'static str, sections: Sections, help: &'static str, run: Handler) -> Keyword {
+const fn switch(
+    name: &'static str,
+    sections: Sections,
+    help: &'static str,
+    run: Handler,
+) -> Keyword {
     kw(name, sections, "", help, run).no().ignored()
 }
 
@@ -24,6 +29,7 @@ const DFL: Sections = Sections::DFL;
 const DLB: Sections = Sections::DLB;
 const ALL: Sections = Sections::ALL_PROXIES;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option abortonclose", ALL, "drop queued requests of clients that have gone", |cx, line| {
         flag(cx, line, Options::ABORTONCLOSE)
@@ -335,7 +341,9 @@ fn forward_words(
                 at += 2;
             }
             "header" => {
-                said.header = cx.need(line, at + 1, "a header name after 'header'")?.to_owned();
+                said.header = cx
+                    .need(line, at + 1, "a header name after 'header'")?
+                    .to_owned();
                 at += 2;
             }
             "if-none" if takes_if_none => {
@@ -369,7 +377,10 @@ fn network(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<(IpAddr, u8)> {
         line,
         word,
         0..0,
-        format!("'{}' expects <address>[/mask] after 'except' (got '{text}')", line.keyword()),
+        format!(
+            "'{}' expects <address>[/mask] after 'except' (got '{text}')",
+            line.keyword()
+        ),
         Some("for example 127.0.0.0/8 or fe80::/10".into()),
     );
     None
@@ -424,10 +435,28 @@ fn forwarded(cx: &mut Cx<'_>, line: &Arc<Line>) {
             _ => {
                 let hint = crate::diag::suggest(
                     &text,
-                    ["proto", "host", "host-expr", "by", "by-expr", "by_port", "by_port-expr", "for", "for-expr", "for_port", "for_port-expr"],
+                    [
+                        "proto",
+                        "host",
+                        "host-expr",
+                        "by",
+                        "by-expr",
+                        "by_port",
+                        "by_port-expr",
+                        "for",
+                        "for-expr",
+                        "for_port",
+                        "for_port-expr",
+                    ],
                 )
                 .map(|near| format!("did you mean '{near}'?"));
-                return cx.error(line, at, 0..0, format!("'option forwarded' : unknown word '{text}'"), hint);
+                return cx.error(
+                    line,
+                    at,
+                    0..0,
+                    format!("'option forwarded' : unknown word '{text}'"),
+                    hint,
+                );
             }
         };
         at += 1;

@@ -14,6 +14,7 @@ use super::rules::{RuleSet, RuleWords, ready, rule};
 use super::{list, text_format};
 use crate::diag::suggest;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[kw(
     "redirect",
     Sections::FLB,
@@ -62,7 +63,10 @@ pub(super) fn redirect_action(
             break;
         }
         words.at += 1;
-        if matches!(name, "location" | "prefix" | "scheme" | "code" | "set-cookie" | "clear-cookie") {
+        if matches!(
+            name,
+            "location" | "prefix" | "scheme" | "code" | "set-cookie" | "clear-cookie"
+        ) {
             cx.need(line, at + 1, &format!("an argument after '{name}'"))?;
             words.at += 1;
         }
@@ -85,7 +89,13 @@ pub(super) fn redirect_action(
                     Some(near) => format!("did you mean '{near}'?"),
                     None => format!("it takes {}", list(&WORDS)),
                 };
-                cx.error(line, at, 0..0, format!("'{}' : unknown word '{other}'", line.keyword()), Some(hint));
+                cx.error(
+                    line,
+                    at,
+                    0..0,
+                    format!("'{}' : unknown word '{other}'", line.keyword()),
+                    Some(hint),
+                );
                 return None;
             }
         }
@@ -94,7 +104,10 @@ pub(super) fn redirect_action(
         cx.error_at(
             line,
             words.at,
-            format!("'{}' expects 'location', 'prefix' or 'scheme'", line.keyword()),
+            format!(
+                "'{}' expects 'location', 'prefix' or 'scheme'",
+                line.keyword()
+            ),
         );
         return None;
     };
@@ -108,12 +121,7 @@ pub(super) fn redirect_action(
     ready(Action::Redirect(Arc::new(redirect)))
 }
 
-fn constant(
-    cx: &mut Cx<'_>,
-    line: &Arc<Line>,
-    words: &RuleWords,
-    text: &str,
-) -> Option<LogFormat> {
+fn constant(cx: &mut Cx<'_>, line: &Arc<Line>, words: &RuleWords, text: &str) -> Option<LogFormat> {
     text_format(cx, line, words.at, &text.replace('%', "%%"), words.place)
 }
 

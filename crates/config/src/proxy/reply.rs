@@ -16,6 +16,7 @@ use super::rules::{RuleSet, RuleWords, ready};
 use super::{format, text_format};
 use crate::resolve::Resolver;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("errorfile", Sections::ALL_PROXIES, "<code> <file>", "answer an error with a file's content", errorfile),
     kw("errorfiles", Sections::ALL_PROXIES, "<name> [<code> ...]", "answer errors as an `http-errors` section says", errorfiles),
@@ -107,8 +108,14 @@ pub(crate) fn error_file(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<Ar
         line,
         word,
         0..0,
-        format!("'{}' : '{}' is not an HTTP response", line.keyword(), line.word(word)),
-        Some(format!("{why}; write headers, an empty line, then the page")),
+        format!(
+            "'{}' : '{}' is not an HTTP response",
+            line.keyword(),
+            line.word(word)
+        ),
+        Some(format!(
+            "{why}; write headers, an empty line, then the page"
+        )),
     );
     None
 }
@@ -123,13 +130,19 @@ fn errorfile(cx: &mut Cx<'_>, line: &Arc<Line>) {
     };
     if cx.no_more(line, word + 2) {
         let reply = ErrorReply::Raw(raw);
-        cx.proxy().settings.errors.push(RawError::One { status, reply });
+        cx.proxy()
+            .settings
+            .errors
+            .push(RawError::One { status, reply });
     }
 }
 
 fn errorfiles(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let word = line.keyword_len;
-    if cx.need(line, word, "the name of an 'http-errors' section").is_none() {
+    if cx
+        .need(line, word, "the name of an 'http-errors' section")
+        .is_none()
+    {
         return;
     }
     let mut codes = Vec::new();
@@ -140,7 +153,10 @@ fn errorfiles(cx: &mut Cx<'_>, line: &Arc<Line>) {
         }
     }
     let name = Written::new(line, word);
-    cx.proxy().settings.errors.push(RawError::Section { name, codes });
+    cx.proxy()
+        .settings
+        .errors
+        .push(RawError::Section { name, codes });
 }
 
 fn errorloc(cx: &mut Cx<'_>, line: &Arc<Line>, code: u16) {
@@ -154,7 +170,10 @@ fn errorloc(cx: &mut Cx<'_>, line: &Arc<Line>, code: u16) {
     let url = url.to_owned();
     if cx.no_more(line, word + 2) {
         let reply = ErrorReply::Location { code, url };
-        cx.proxy().settings.errors.push(RawError::One { status, reply });
+        cx.proxy()
+            .settings
+            .errors
+            .push(RawError::One { status, reply });
     }
 }
 
@@ -194,7 +213,11 @@ fn draft(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords, status: u16) 
                 let text = cx.need(line, at + 1, "a status code")?;
                 let code = text.parse().ok().filter(|c| (200..=599).contains(c));
                 let Some(code) = code else {
-                    cx.error_at(line, at + 1, format!("'{}' : unexpected status code '{text}'", line.keyword()));
+                    cx.error_at(
+                        line,
+                        at + 1,
+                        format!("'{}' : unexpected status code '{text}'", line.keyword()),
+                    );
                     return None;
                 };
                 draft.status = code;
@@ -217,9 +240,13 @@ fn draft(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords, status: u16) 
                 words.at += 3;
                 continue;
             }
-            "default-errorfiles" | "errorfile" | "errorfiles" | "file" | "lf-file" | "string" | "lf-string" => {
+            "default-errorfiles" | "errorfile" | "errorfiles" | "file" | "lf-file" | "string"
+            | "lf-string" => {
                 if let Some((before, _)) = &draft.content {
-                    let message = format!("'{}' : unexpected '{name}', '{before}' was already given", line.keyword());
+                    let message = format!(
+                        "'{}' : unexpected '{name}', '{before}' was already given",
+                        line.keyword()
+                    );
                     cx.error_at(line, at, message);
                     return None;
                 }
@@ -259,7 +286,11 @@ fn content(
         "lf-file" => {
             let bytes = file(cx, line, at)?;
             let Ok(text) = std::str::from_utf8(&bytes) else {
-                cx.error_at(line, at, format!("file '{}' is no UTF-8 text", line.word(at)));
+                cx.error_at(
+                    line,
+                    at,
+                    format!("file '{}' is no UTF-8 text", line.word(at)),
+                );
                 return None;
             };
             ReplyContent::Format(text_format(cx, line, at, text, words.place)?)
@@ -276,7 +307,14 @@ fn check(cx: &mut Cx<'_>, line: &Line, draft: &Draft, at: usize) -> bool {
     match kind {
         "file" | "lf-file" | "string" | "lf-string" => {
             if matches!(draft.status, 204 | 304) {
-                cx.error_at(line, last, format!("'{keyword}' : no body expected for {} responses", draft.status));
+                cx.error_at(
+                    line,
+                    last,
+                    format!(
+                        "'{keyword}' : no body expected for {} responses",
+                        draft.status
+                    ),
+                );
                 return false;
             }
             if draft.content_type.is_none() {
@@ -297,8 +335,15 @@ fn check(cx: &mut Cx<'_>, line: &Line, draft: &Draft, at: usize) -> bool {
                 (false, true) => "",
             };
             if !what.is_empty() {
-                let message = format!("'{keyword}' : '{what}' has no effect on a response from an error file");
-                cx.warn(line, last, message, Some("write what is to be sent into the file".into()));
+                let message = format!(
+                    "'{keyword}' : '{what}' has no effect on a response from an error file"
+                );
+                cx.warn(
+                    line,
+                    last,
+                    message,
+                    Some("write what is to be sent into the file".into()),
+                );
             }
         }
         _ => {
@@ -318,7 +363,10 @@ fn check(cx: &mut Cx<'_>, line: &Line, draft: &Draft, at: usize) -> bool {
             line,
             last,
             0..0,
-            format!("'{keyword}' : the proxy has no page for status code '{}'", draft.status),
+            format!(
+                "'{keyword}' : the proxy has no page for status code '{}'",
+                draft.status
+            ),
             Some("give one with `content-type` and `string` or `file`".into()),
         );
         return false;
@@ -349,7 +397,9 @@ fn action(line: &Arc<Line>, draft: Draft, make: MakeAction) -> Option<RawAction>
             };
             return ready(make(reply_of(&draft, content)));
         }
-        Some((_, Content::Ready(content))) => return ready(make(reply_of(&draft, content.clone()))),
+        Some((_, Content::Ready(content))) => {
+            return ready(make(reply_of(&draft, content.clone())));
+        }
         Some((_, Content::Section(word))) => *word,
     };
     let name = Written::new(line, word);
@@ -362,19 +412,37 @@ fn action(line: &Arc<Line>, draft: Draft, make: MakeAction) -> Option<RawAction>
 
 /// The response an `http-errors` section has for a status; the proxy's own (with a warning) where it has none.
 fn section_reply(resolver: &mut Resolver<'_>, name: &Written, status: u16) -> Option<ReplyContent> {
-    let found = resolver.raw.http_errors.iter().find(|s| s.name == name.text());
+    let found = resolver
+        .raw
+        .http_errors
+        .iter()
+        .find(|s| s.name == name.text());
     let Some(section) = found else {
-        let names: Vec<&str> = resolver.raw.http_errors.iter().map(|s| s.name.as_str()).collect();
-        let hint = crate::diag::suggest(name.text(), names).map(|near| format!("did you mean '{near}'?"));
+        let names: Vec<&str> = resolver
+            .raw
+            .http_errors
+            .iter()
+            .map(|s| s.name.as_str())
+            .collect();
+        let hint =
+            crate::diag::suggest(name.text(), names).map(|near| format!("did you mean '{near}'?"));
         let message = format!("unknown http-errors section '{}'", name.text());
         resolver.error(&name.line, name.word, message, hint);
         return None;
     };
-    match section.errors.by_status.iter().find(|(code, _)| *code == status) {
+    match section
+        .errors
+        .by_status
+        .iter()
+        .find(|(code, _)| *code == status)
+    {
         Some((_, ErrorReply::Raw(raw))) => Some(ReplyContent::Raw(raw.clone())),
         Some((_, ErrorReply::Reply(reply))) => Some(reply.content.clone()),
         Some((_, ErrorReply::Location { .. })) | None => {
-            let message = format!("status '{status}' is not declared in http-errors section '{}'", name.text());
+            let message = format!(
+                "status '{status}' is not declared in http-errors section '{}'",
+                name.text()
+            );
             resolver.warn(&name.line, name.word, message, None);
             Some(ReplyContent::Default)
         }
@@ -382,7 +450,11 @@ fn section_reply(resolver: &mut Resolver<'_>, name: &Written, status: u16) -> Op
 }
 
 /// `return`: 200 and no body unless told otherwise.
-pub(super) fn return_(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
+pub(super) fn return_(
+    cx: &mut Cx<'_>,
+    line: &Arc<Line>,
+    words: &mut RuleWords,
+) -> Option<RawAction> {
     let draft = draft(cx, line, words, 200)?;
     action(line, draft, Action::Return)
 }
@@ -397,7 +469,11 @@ pub(super) fn deny(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> 
     action(line, draft, Action::Deny)
 }
 
-pub(super) fn tarpit(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
+pub(super) fn tarpit(
+    cx: &mut Cx<'_>,
+    line: &Arc<Line>,
+    words: &mut RuleWords,
+) -> Option<RawAction> {
     let draft = draft(cx, line, words, 500)?;
     action(line, draft, Action::Tarpit)
 }
@@ -420,7 +496,11 @@ fn http_error(cx: &mut Cx<'_>, line: &Arc<Line>) {
         return cx.error_at(line, words.at, "'http-error' expects 'status <code>'");
     }
     if !ERROR_CODES.contains(&status) {
-        return cx.error_at(line, line.keyword_len + 1, format!("'http-error' : status code '{status}' not handled"));
+        return cx.error_at(
+            line,
+            line.keyword_len + 1,
+            format!("'http-error' : status code '{status}' not handled"),
+        );
     }
     let entry = match &draft.content {
         Some((_, Content::Section(word))) => RawError::Section {

@@ -13,6 +13,7 @@ use crate::raw::{RawAction, RawProxy, RawRule};
 use crate::registry::{Keyword, Sections, kw};
 use crate::values::TimeUnit;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("tcp-request inspect-delay", Sections::ALL_PROXIES, "<delay>", "how long `tcp-request content` rules wait for data", |cx, line| {
         inspect_delay(cx, line, |p| &mut p.tcp_req_inspect_delay_ms);
@@ -197,13 +198,37 @@ fn rank(set: RuleSet) -> Rank {
 pub(super) fn warn_misplaced(cx: &mut Cx<'_>, line: &Line, own: Rank) {
     let proxy = cx.proxy();
     let before = [
-        (Rank::TcpSession, "a 'tcp-request session'", proxy.tcp_request_session.is_empty()),
-        (Rank::TcpContent, "a 'tcp-request content'", proxy.tcp_request_content.is_empty()),
-        (Rank::Monitor, "a 'monitor fail'", proxy.monitor_fail.is_empty()),
-        (Rank::HttpRequest, "an 'http-request'", proxy.http_request.is_empty()),
+        (
+            Rank::TcpSession,
+            "a 'tcp-request session'",
+            proxy.tcp_request_session.is_empty(),
+        ),
+        (
+            Rank::TcpContent,
+            "a 'tcp-request content'",
+            proxy.tcp_request_content.is_empty(),
+        ),
+        (
+            Rank::Monitor,
+            "a 'monitor fail'",
+            proxy.monitor_fail.is_empty(),
+        ),
+        (
+            Rank::HttpRequest,
+            "an 'http-request'",
+            proxy.http_request.is_empty(),
+        ),
         (Rank::Redirect, "a 'redirect'", proxy.redirects.is_empty()),
-        (Rank::UseBackend, "a 'use_backend'", proxy.use_backends.is_empty()),
-        (Rank::UseServer, "a 'use-server'", proxy.use_servers.is_empty()),
+        (
+            Rank::UseBackend,
+            "a 'use_backend'",
+            proxy.use_backends.is_empty(),
+        ),
+        (
+            Rank::UseServer,
+            "a 'use-server'",
+            proxy.use_servers.is_empty(),
+        ),
     ];
     let Some((_, kind, _)) = before
         .into_iter()

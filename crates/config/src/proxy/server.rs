@@ -17,6 +17,7 @@ use super::server_check::WORDS as CHECK_WORDS;
 use super::source::source;
 use super::{choice, format};
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("server", Sections::LB, "<name> <address>[:[port]] [ <word> ... ]", "declare a server", server).bytes(),
     kw("default-server", Sections::DLB, "[ <word> ... ]", "words that the servers after it begin with", default_server),
@@ -27,6 +28,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
 const TEMPLATE_MAX: u32 = 65_535;
 
 /// The words of a server line.
+#[rustfmt::skip]
 pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word("backup", "", "use it only when all others are down", |_, _, _, s| set(&mut s.server.backup, true)),
     word("no-backup", "", "undo `backup`", |_, _, _, s| set(&mut s.server.backup, false)),
@@ -297,7 +299,10 @@ fn server(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let Some(name) = server_name(cx, line, from) else {
         return;
     };
-    if cx.need(line, from + 1, "<name> and <addr>[:<port>]").is_none() {
+    if cx
+        .need(line, from + 1, "<name> and <addr>[:<port>]")
+        .is_none()
+    {
         return;
     }
     let Some(server) = words(cx, line, from + 2) else {
@@ -314,13 +319,23 @@ fn template(cx: &mut Cx<'_>, line: &Arc<Line>) {
         return;
     };
     for (word, what) in [(1, "a number or range"), (2, "an address")] {
-        if cx.need(line, from + word, &format!("<prefix> <number | range> <addr>[:<port>] ({what})")).is_none() {
+        if cx
+            .need(
+                line,
+                from + word,
+                &format!("<prefix> <number | range> <addr>[:<port>] ({what})"),
+            )
+            .is_none()
+        {
             return;
         }
     }
     let text = line.word(from + 1);
     let number = |t: &str| match t.bytes().all(|b| b.is_ascii_digit()) {
-        true => t.parse::<u32>().ok().filter(|n| (1..=TEMPLATE_MAX).contains(n)),
+        true => t
+            .parse::<u32>()
+            .ok()
+            .filter(|n| (1..=TEMPLATE_MAX).contains(n)),
         false => None,
     };
     let range = match text.split_once('-') {
@@ -382,18 +397,27 @@ fn complete(
     };
     if let PeerAddr::Unresolved { host, port } = &addr {
         let (host, port) = (host.clone(), *port);
-        let first = methods.iter().find(|m| matches!(m, InitAddr::None | InitAddr::Ip(_)));
+        let first = methods
+            .iter()
+            .find(|m| matches!(m, InitAddr::None | InitAddr::Ip(_)));
         let asked = methods.contains(&InitAddr::Libc);
         match first {
             Some(InitAddr::Ip(ip)) => {
                 if asked {
-                    let message = format!("could not resolve address '{host}', falling back to configured address");
+                    let message = format!(
+                        "could not resolve address '{host}', falling back to configured address"
+                    );
                     cx.warn(line, word, message, None);
                 }
                 addr = PeerAddr::Ip { ip: *ip, port };
             }
             Some(_) if asked => {
-                cx.warn(line, word, format!("could not resolve address '{host}', disabling server"), None);
+                cx.warn(
+                    line,
+                    word,
+                    format!("could not resolve address '{host}', disabling server"),
+                    None,
+                );
             }
             Some(_) => {}
             None => {
@@ -413,7 +437,11 @@ fn complete(
     }
     server.server.addr = addr;
     if server.track.is_some() && server.server.check.enabled {
-        cx.error_at(line, word, "unable to enable checks and tracking at the same time");
+        cx.error_at(
+            line,
+            word,
+            "unable to enable checks and tracking at the same time",
+        );
         return None;
     }
     if server.server.init_addr.is_empty() {
@@ -438,7 +466,9 @@ fn add(cx: &mut Cx<'_>, line: &Arc<Line>, word: usize, name: &str, mut server: R
     if !proxy.seen.insert(format!("server {name}")) {
         let other = proxy.servers.iter().find(|s| &*s.server.name == name);
         let at = other.map_or(0, |s| s.line.number);
-        let message = format!("another server named '{name}' was already defined at line {at}, please use distinct names");
+        let message = format!(
+            "another server named '{name}' was already defined at line {at}, please use distinct names"
+        );
         return cx.error_at(line, word, message);
     }
     if server.server.id > 0 && !proxy.seen.insert(format!("server-id {}", server.server.id)) {
@@ -456,7 +486,12 @@ fn id(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut RawServer) -> O
     Some(2)
 }
 
-fn init_addr(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut RawServer) -> Option<usize> {
+fn init_addr(
+    cx: &mut Cx<'_>,
+    line: &Arc<Line>,
+    at: usize,
+    server: &mut RawServer,
+) -> Option<usize> {
     let text = cx.need(line, at + 1, "a list of methods after 'init-addr'")?;
     let mut methods = Vec::new();
     let mut from = 0;
@@ -504,7 +539,13 @@ pub(super) fn protocol(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<Stri
         "spop" => "SPOE",
         _ => {
             let hint = "it is 'h1', or 'h2', 'quic', 'fcgi' in HAProxy".into();
-            cx.error(line, word, 0..0, format!("'proto' : unknown MUX protocol '{name}'"), Some(hint));
+            cx.error(
+                line,
+                word,
+                0..0,
+                format!("'proto' : unknown MUX protocol '{name}'"),
+                Some(hint),
+            );
             return None;
         }
     };
@@ -512,7 +553,12 @@ pub(super) fn protocol(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<Stri
     None
 }
 
-fn proxy_v2_options(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut RawServer) -> Option<usize> {
+fn proxy_v2_options(
+    cx: &mut Cx<'_>,
+    line: &Arc<Line>,
+    at: usize,
+    server: &mut RawServer,
+) -> Option<usize> {
     let text = cx.need(line, at + 1, "a list of options after 'proxy-v2-options'")?;
     // The options alone send nothing; `send-proxy-v2` does, before or after them.
     let mut header = server.server.send_proxy.clone().unwrap_or_default();
@@ -526,9 +572,18 @@ fn proxy_v2_options(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut R
                 return None;
             }
             other => {
-                let hint = crate::diag::suggest(other, ["unique-id", "authority", "crc32c", "ssl", "cert-cn"])
-                    .map(|near| format!("did you mean '{near}'?"));
-                cx.error(line, at + 1, 0..0, format!("'proxy-v2-options' : unknown option '{other}'"), hint);
+                let hint = crate::diag::suggest(
+                    other,
+                    ["unique-id", "authority", "crc32c", "ssl", "cert-cn"],
+                )
+                .map(|near| format!("did you mean '{near}'?"));
+                cx.error(
+                    line,
+                    at + 1,
+                    0..0,
+                    format!("'proxy-v2-options' : unknown option '{other}'"),
+                    hint,
+                );
                 return None;
             }
         }
@@ -539,16 +594,30 @@ fn proxy_v2_options(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut R
 
 /// `set-proxy-v2-tlv-fmt(0xE1) FORMAT`
 fn tlv(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut RawServer) -> Option<usize> {
-    let inner = super::basic::paren_argument(cx, line, at).ok()?.unwrap_or_default();
+    let inner = super::basic::paren_argument(cx, line, at)
+        .ok()?
+        .unwrap_or_default();
     let id = match inner.strip_prefix("0x").or(inner.strip_prefix("0X")) {
         Some(hex) => u8::from_str_radix(hex, 16).ok(),
         None => inner.parse().ok(),
     };
     let Some(id) = id else {
-        cx.error_at(line, at, format!("'{}' : expects a TLV type from 0 to 0xFF in parentheses", line.word(at)));
+        cx.error_at(
+            line,
+            at,
+            format!(
+                "'{}' : expects a TLV type from 0 to 0xFF in parentheses",
+                line.word(at)
+            ),
+        );
         return None;
     };
-    let format = format(cx, line, at + 1, Place::BE_SERVER_CONNECT | Place::BE_SET_SERVER)?;
+    let format = format(
+        cx,
+        line,
+        at + 1,
+        Place::BE_SERVER_CONNECT | Place::BE_SET_SERVER,
+    )?;
     send_proxy(server).tlvs.push((id, format));
     Some(2)
 }

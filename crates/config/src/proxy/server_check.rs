@@ -13,6 +13,7 @@ use crate::values::TimeUnit;
 use super::choice;
 use super::server::set;
 
+#[rustfmt::skip]
 pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word("check", "", "check its health", |_, _, _, s| set(&mut s.server.check.enabled, true)),
     word("no-check", "", "undo `check`", |_, _, _, s| set(&mut s.server.check.enabled, false)),
@@ -102,7 +103,11 @@ fn delay(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<u64> {
 fn addr(cx: &mut Cx<'_>, line: &Arc<Line>, at: usize, server: &mut RawServer) -> Option<usize> {
     let addr = cx.peer_addr(line, at + 1, AddrRules::OPTIONAL_PORT)?;
     let check: &mut CheckParams = &mut server.server.check;
-    if let PeerAddr::Ip { port: PortSpec::Fixed(port), .. } = addr {
+    if let PeerAddr::Ip {
+        port: PortSpec::Fixed(port),
+        ..
+    } = addr
+    {
         check.port = Some(port);
     }
     check.addr = Some(addr);

@@ -9,6 +9,7 @@ use crate::line::Line;
 use crate::model::{PeerAddr, PortSpec, Source, UseSrc};
 use crate::registry::{Keyword, Sections, kw};
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[kw(
     "source",
     Sections::DLB,
@@ -93,17 +94,35 @@ fn address(
             Some(((!ip.is_unspecified()).then_some(ip), ports))
         }
         Some(PeerAddr::Unresolved { host, .. }) => {
-            cx.error_at(line, word, format!("'{}' : invalid address: '{host}' in '{text}'", line.keyword()));
+            cx.error_at(
+                line,
+                word,
+                format!(
+                    "'{}' : invalid address: '{host}' in '{text}'",
+                    line.keyword()
+                ),
+            );
             None
         }
         Some(_) => {
-            cx.error_at(line, word, format!("'{}' : an IP address is expected, not '{text}'", line.keyword()));
+            cx.error_at(
+                line,
+                word,
+                format!(
+                    "'{}' : an IP address is expected, not '{text}'",
+                    line.keyword()
+                ),
+            );
             None
         }
         // Already reported, but for the host of a range.
         None => {
             if ports.is_some() {
-                cx.error_at(line, word, format!("'{}' : invalid address in '{text}'", line.keyword()));
+                cx.error_at(
+                    line,
+                    word,
+                    format!("'{}' : invalid address in '{text}'", line.keyword()),
+                );
             }
             None
         }
@@ -111,7 +130,11 @@ fn address(
 }
 
 fn usesrc(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<UseSrc> {
-    let text = cx.need(line, word, "an address, 'client', 'clientip' or 'hdr_ip(name)' after 'usesrc'")?;
+    let text = cx.need(
+        line,
+        word,
+        "an address, 'client', 'clientip' or 'hdr_ip(name)' after 'usesrc'",
+    )?;
     match text {
         "client" => return Some(UseSrc::Client),
         "clientip" => return Some(UseSrc::ClientIp),
@@ -119,18 +142,26 @@ fn usesrc(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<UseSrc> {
     }
     if let Some(rest) = text.strip_prefix("hdr_ip(") {
         let Some(inner) = rest.strip_suffix(')') else {
-            cx.error_at(line, word, format!("missing closing parenthesis in '{text}'"));
+            cx.error_at(
+                line,
+                word,
+                format!("missing closing parenthesis in '{text}'"),
+            );
             return None;
         };
         let (name, occurrence) = inner.split_once(',').unwrap_or((inner, "-1"));
         let occurrence = occurrence.trim().parse::<i32>();
         return match (name.trim(), occurrence) {
-            (name, Ok(occurrence)) if !name.is_empty() && occurrence.abs() <= 10 => Some(UseSrc::Header {
-                name: name.to_owned(),
-                occurrence,
-            }),
+            (name, Ok(occurrence)) if !name.is_empty() && occurrence.abs() <= 10 => {
+                Some(UseSrc::Header {
+                    name: name.to_owned(),
+                    occurrence,
+                })
+            }
             _ => {
-                let message = format!("'{text}' : expects a header name and an occurrence between -10 and 10");
+                let message = format!(
+                    "'{text}' : expects a header name and an occurrence between -10 and 10"
+                );
                 cx.error_at(line, word, message);
                 None
             }

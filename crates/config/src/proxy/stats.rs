@@ -13,6 +13,7 @@ use super::rules::RuleSet;
 
 const ALL: Sections = Sections::ALL_PROXIES;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("stats enable", ALL, "", "serve the statistics page", |cx, line| {
         if cx.no_more(line, line.keyword_len) {
@@ -73,7 +74,11 @@ fn auth(cx: &mut Cx<'_>, line: &Arc<Line>) {
 fn admin(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let word = line.keyword_len;
     if !line.has(word) {
-        return cx.error_at(line, word, "'stats admin' requires either 'if' or 'unless' followed by a condition");
+        return cx.error_at(
+            line,
+            word,
+            "'stats admin' requires either 'if' or 'unless' followed by a condition",
+        );
     }
     let caps: Caps = cx.proxy().caps;
     let place: Place = RuleSet::Stats.place(caps);

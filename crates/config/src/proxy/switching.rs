@@ -13,6 +13,7 @@ use crate::registry::{Keyword, Sections, kw};
 
 use super::rules::{Rank, RuleSet, rules_allowed, warn_misplaced};
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("acl", Sections::ALL_PROXIES, "<name> <criterion> [flags] [operator] <value> ...", "declare an access list, or add to it", acl),
     kw("default_backend", Sections::DFL, "<backend>", "where traffic goes that no `use_backend` took", default_backend).ignored(),
@@ -26,7 +27,11 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
 
 fn acl(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let word = line.keyword_len;
-    if !rules_allowed(cx, line) || cx.need(line, word, "a name, a criterion and values").is_none() {
+    if !rules_allowed(cx, line)
+        || cx
+            .need(line, word, "a name, a criterion and values")
+            .is_none()
+    {
         return;
     }
     if cx.name(line, word, "a name").is_none() {
@@ -35,7 +40,9 @@ fn acl(cx: &mut Cx<'_>, line: &Arc<Line>) {
     // What uses the ACL decides what it may look at. The table lends itself to the fetch `acl()`, so it is taken out of
     // the proxy while it grows.
     let mut acls = std::mem::take(&mut cx.proxy().acls);
-    cx.with_ctx(line, word, Place::all(), |ctx, _| acls.declare(&line.texts(word), ctx));
+    cx.with_ctx(line, word, Place::all(), |ctx, _| {
+        acls.declare(&line.texts(word), ctx)
+    });
     cx.proxy().acl_lines.push(line.clone());
     for warning in acls.take_warnings() {
         cx.expr_warning(line, word, warning);
@@ -79,7 +86,10 @@ fn use_server(cx: &mut Cx<'_>, line: &Arc<Line>) {
 /// A condition that has to be there.
 fn condition(cx: &mut Cx<'_>, line: &Arc<Line>, word: usize, place: Place) -> Option<Cond> {
     if !line.has(word) {
-        let message = format!("'{}' requires either 'if' or 'unless' followed by a condition", line.keyword());
+        let message = format!(
+            "'{}' requires either 'if' or 'unless' followed by a condition",
+            line.keyword()
+        );
         cx.error_at(line, word, message);
         return None;
     }

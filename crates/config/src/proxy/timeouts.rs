@@ -15,6 +15,7 @@ use super::once;
 
 type Slot = fn(&mut Timeouts) -> &mut Option<u64>;
 
+#[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("timeout check", Sections::DLB, "<delay>", "how long a health check may take once it is connected", |cx, line| {
         set(cx, line, |t| &mut t.check_ms)

@@ -6,7 +6,8 @@ use sluice_expr::place::Place;
 
 use super::Resolver;
 use crate::model::{
-    Action, CheckAction, CheckKind, Mode, Options, PeerAddr, PortSpec, RetryOn, ServerStateSource, UseSrc,
+    Action, CheckAction, CheckKind, Mode, Options, PeerAddr, PortSpec, RetryOn, ServerStateSource,
+    UseSrc,
 };
 use crate::raw::{RawAction, RawProxy, RawServer, Settings};
 
@@ -46,7 +47,8 @@ pub(super) fn check(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
             resolver.warn_plain(raw, message);
         }
     }
-    if raw.is_frontend() && s.log_format_sd.is_some() && s.logs.is_empty() && s.log_format.is_none() {
+    if raw.is_frontend() && s.log_format_sd.is_some() && s.logs.is_empty() && s.log_format.is_none()
+    {
         let message = format!(
             "log format ignored for {} '{}' since it has no log address.",
             raw.kind(),
@@ -144,7 +146,12 @@ fn servers(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
                 raw.name,
                 server.name
             );
-            resolver.error(line, line.keyword_len, message, Some("write `port <port>` after `check`".into()));
+            resolver.error(
+                line,
+                line.keyword_len,
+                message,
+                Some("write `port <port>` after `check`".into()),
+            );
         }
         if server.tfo && !retries {
             let message = format!(
@@ -153,7 +160,12 @@ fn servers(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
                  on failure.",
                 raw.name, server.name
             );
-            resolver.warn(line, line.keyword_len, message, Some("write them after `retry-on`".into()));
+            resolver.warn(
+                line,
+                line.keyword_len,
+                message,
+                Some("write them after `retry-on`".into()),
+            );
         }
     }
 }
@@ -183,7 +195,11 @@ fn captures_in_a_hurry(resolver: &mut Resolver<'_>, raw: &RawProxy) {
     if waits || raw.mode() == Mode::Http {
         return;
     }
-    let in_data = |expr: &Expr| !expr.places().intersects(Place::FE_CONNECTION | Place::FE_SESSION);
+    let in_data = |expr: &Expr| {
+        !expr
+            .places()
+            .intersects(Place::FE_CONNECTION | Place::FE_SESSION)
+    };
     for rule in &raw.tcp_request_content {
         let RawAction::Ready(Action::Capture { expr, .. }) = &rule.action else {
             continue;
@@ -195,7 +211,12 @@ fn captures_in_a_hurry(resolver: &mut Resolver<'_>, raw: &RawProxy) {
                 raw.kind(),
                 raw.name
             );
-            resolver.warn(&rule.line, 0, message, Some("write `tcp-request inspect-delay 5s`".into()));
+            resolver.warn(
+                &rule.line,
+                0,
+                message,
+                Some("write `tcp-request inspect-delay 5s`".into()),
+            );
         }
     }
 }

@@ -78,7 +78,10 @@ pub(crate) fn header_name(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<S
             line,
             word,
             at..at + c.len_utf8(),
-            format!("character '{}' is not permitted in header name '{name}'", c.escape_debug()),
+            format!(
+                "character '{}' is not permitted in header name '{name}'",
+                c.escape_debug()
+            ),
             None,
         );
         return None;
@@ -126,7 +129,10 @@ fn set_status(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Optio
     words.at += 1;
     let mut reason = None;
     if line.word(words.at) == "reason" {
-        reason = Some(cx.need(line, words.at + 1, "a text after 'reason'")?.to_owned());
+        reason = Some(
+            cx.need(line, words.at + 1, "a text after 'reason'")?
+                .to_owned(),
+        );
         words.at += 2;
     }
     ready(Action::SetStatus {

@@ -8,9 +8,7 @@ use sluice_expr::vars::{SetIf, VarRef};
 
 use crate::cx::Cx;
 use crate::line::Line;
-use crate::model::{
-    Action, Capture, NumberSource, PauseSource, TimeoutKind, TimeoutSource,
-};
+use crate::model::{Action, Capture, NumberSource, PauseSource, TimeoutKind, TimeoutSource};
 use crate::proxy::rules::{RuleSet, RuleWords, ready};
 use crate::proxy::{choice, expr, format};
 use crate::raw::{LateAction, RawAction, RawProxy};
@@ -184,7 +182,16 @@ fn capture(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<R
             let proxy = cx.proxy();
             if proxy.is_defaults() || !proxy.is_frontend() {
                 let why = "'capture ... len' needs a proxy with frontend capability";
-                cx.error(line, word, 0..0, why, Some("declare the slot in the frontend with `declare capture` and write `id`".into()));
+                cx.error(
+                    line,
+                    word,
+                    0..0,
+                    why,
+                    Some(
+                        "declare the slot in the frontend with `declare capture` and write `id`"
+                            .into(),
+                    ),
+                );
                 return None;
             }
             proxy.captures_req.push(Capture { header: None, len });
@@ -207,12 +214,19 @@ fn capture(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<R
                     resolver.error(
                         &line,
                         at,
-                        format!("unable to find capture id '{slot}' referenced by '{}'", line.keyword()),
+                        format!(
+                            "unable to find capture id '{slot}' referenced by '{}'",
+                            line.keyword()
+                        ),
                         Some("declare it with `declare capture` or `capture ... header`".into()),
                     );
                     return None;
                 }
-                Some(Action::Capture { expr: expr.clone(), slot, len })
+                Some(Action::Capture {
+                    expr: expr.clone(),
+                    slot,
+                    len,
+                })
             });
             Some(RawAction::Late(late))
         }
@@ -222,7 +236,10 @@ fn capture(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<R
                 (false, RuleSet::TcpContent) => "'len <length>'",
                 (false, _) => "'len <length>' or 'id <index>'",
             };
-            let message = format!("'{}' expects {expects} after the sample (got '{got}')", line.keyword());
+            let message = format!(
+                "'{}' expects {expects} after the sample (got '{got}')",
+                line.keyword()
+            );
             cx.error_at(line, word, message);
             None
         }
@@ -257,18 +274,25 @@ fn set_nice(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<
     ready(Action::SetNice(nice))
 }
 
-fn mark(
-    cx: &mut Cx<'_>,
-    line: &Arc<Line>,
-    words: &mut RuleWords,
-    side: Side,
-) -> Option<RawAction> {
-    let value = number(cx, line, words, u32::MAX, line.word(line.keyword_len - 1) != "set-mark")?;
+fn mark(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords, side: Side) -> Option<RawAction> {
+    let value = number(
+        cx,
+        line,
+        words,
+        u32::MAX,
+        line.word(line.keyword_len - 1) != "set-mark",
+    )?;
     ready(Action::SetMark { side, value })
 }
 
 fn tos(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords, side: Side) -> Option<RawAction> {
-    let value = number(cx, line, words, 255, line.word(line.keyword_len - 1) != "set-tos")?;
+    let value = number(
+        cx,
+        line,
+        words,
+        255,
+        line.word(line.keyword_len - 1) != "set-tos",
+    )?;
     ready(Action::SetTos { side, value })
 }
 
@@ -301,7 +325,10 @@ fn number(
             cx.error_at(
                 line,
                 words.at,
-                format!("'{}' expects an integer, decimal or with '0x' (got '{text}')", line.keyword()),
+                format!(
+                    "'{}' expects an integer, decimal or with '0x' (got '{text}')",
+                    line.keyword()
+                ),
             );
             None
         }
@@ -375,7 +402,10 @@ fn wait_for_body(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Op
         cx.error_at(
             line,
             words.at,
-            format!("'{}' expects 'time <time> [ at-least <bytes> ]'", line.keyword()),
+            format!(
+                "'{}' expects 'time <time> [ at-least <bytes> ]'",
+                line.keyword()
+            ),
         );
         return None;
     };
@@ -388,7 +418,9 @@ fn set_bandwidth_limit(
     words: &mut RuleWords,
 ) -> Option<RawAction> {
     let at = words.at;
-    let name = cx.need(line, at, "the name of a `filter bwlim-in` or `bwlim-out`")?.to_owned();
+    let name = cx
+        .need(line, at, "the name of a `filter bwlim-in` or `bwlim-out`")?
+        .to_owned();
     words.at += 1;
     let (mut limit, mut period) = (None, None);
     loop {
@@ -413,7 +445,10 @@ fn set_bandwidth_limit(
             resolver.error(
                 &line,
                 at,
-                format!("'{}' : no 'filter bwlim-in' or 'filter bwlim-out' is called '{name}' here", line.keyword()),
+                format!(
+                    "'{}' : no 'filter bwlim-in' or 'filter bwlim-out' is called '{name}' here",
+                    line.keyword()
+                ),
                 near,
             );
             return None;
@@ -443,7 +478,9 @@ fn size_or_time(
         false => cx.size(line, words.at)?,
     };
     let literal = format!("int({number})");
-    let expr = cx.with_ctx(line, words.at, words.place, |ctx, _| Expr::parse(&literal, ctx))?;
+    let expr = cx.with_ctx(line, words.at, words.place, |ctx, _| {
+        Expr::parse(&literal, ctx)
+    })?;
     words.at += 1;
     Some(expr)
 }

@@ -65,7 +65,10 @@ fn normalize_uri(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Op
         ("fragment-strip", NormalizeUri::FragmentStrip),
         ("path-merge-slashes", NormalizeUri::PathMergeSlashes),
         ("path-strip-dot", NormalizeUri::PathStripDot),
-        ("path-strip-dotdot", NormalizeUri::PathStripDotdot { full: false }),
+        (
+            "path-strip-dotdot",
+            NormalizeUri::PathStripDotdot { full: false },
+        ),
         (
             "percent-decode-unreserved",
             NormalizeUri::PercentDecodeUnreserved { strict: false },

@@ -54,7 +54,9 @@ fn silent_drop(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Opti
 fn auth(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
     let mut realm = String::new();
     if line.word(words.at) == "realm" {
-        realm = cx.need(line, words.at + 1, "a realm after 'realm'")?.to_owned();
+        realm = cx
+            .need(line, words.at + 1, "a realm after 'realm'")?
+            .to_owned();
         words.at += 2;
     }
     ready(Action::Auth { realm })
@@ -69,7 +71,11 @@ fn use_service(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Opti
             ready(Action::UseService(Service::PrometheusExporter))
         }
         "prometheus-exporter" => {
-            cx.error_at(line, word, "the service 'prometheus-exporter' only answers to 'http-request' rules");
+            cx.error_at(
+                line,
+                word,
+                "the service 'prometheus-exporter' only answers to 'http-request' rules",
+            );
             None
         }
         name if name.starts_with("lua.") => {
@@ -79,7 +85,13 @@ fn use_service(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Opti
         other => {
             let hint = crate::diag::suggest(other, ["prometheus-exporter"])
                 .map(|near| format!("did you mean '{near}'?"));
-            cx.error(line, word, 0..0, format!("'{other}' unknown service name"), hint);
+            cx.error(
+                line,
+                word,
+                0..0,
+                format!("'{other}' unknown service name"),
+                hint,
+            );
             None
         }
     }
@@ -88,7 +100,11 @@ fn use_service(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Opti
 fn switch_mode(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
     if line.word(words.at) != "http" {
         let got = line.word(words.at);
-        cx.error_at(line, words.at, format!("'switch-mode' only switches to 'http' (got '{got}')"));
+        cx.error_at(
+            line,
+            words.at,
+            format!("'switch-mode' only switches to 'http' (got '{got}')"),
+        );
         return None;
     }
     words.at += 1;
@@ -101,14 +117,24 @@ fn switch_mode(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Opti
             }
             other => {
                 let message = format!("unknown protocol '{other}'");
-                cx.error(line, words.at + 1, 0..0, message, Some("it is 'h1' or 'h2'".into()));
+                cx.error(
+                    line,
+                    words.at + 1,
+                    0..0,
+                    message,
+                    Some("it is 'h1' or 'h2'".into()),
+                );
                 return None;
             }
         }
         words.at += 2;
     }
     if !cx.proxy().is_defaults() && !cx.proxy().is_frontend() {
-        cx.error_at(line, 2, "'switch-mode' is not allowed in a proxy without frontend capability");
+        cx.error_at(
+            line,
+            2,
+            "'switch-mode' is not allowed in a proxy without frontend capability",
+        );
         return None;
     }
     ready(Action::SwitchModeHttp)
@@ -121,7 +147,11 @@ fn layer4(
     action: Action,
 ) -> Option<RawAction> {
     if line.word(words.at) != "layer4" {
-        let message = format!("'{}' expects 'layer4' (got '{}')", line.keyword(), line.word(words.at));
+        let message = format!(
+            "'{}' expects 'layer4' (got '{}')",
+            line.keyword(),
+            line.word(words.at)
+        );
         cx.error_at(line, words.at, message);
         return None;
     }
