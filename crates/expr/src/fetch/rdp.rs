@@ -13,6 +13,12 @@ fetches! {
     "rdp_cookie_cnt" (; Str) -> Sint, REQUEST, count => "The same as `req.rdp_cookie_cnt`.";
 }
 
+/// The value of the RDP cookie called `name` in the first bytes of a connection, for `balance rdp-cookie` and `persist
+/// rdp-cookie`; `None` when it is not there (yet).
+pub fn rdp_cookie<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    value(bytes, name).ok()
+}
+
 const HEADERS: usize = 11;
 const FIELD: &[u8] = b"Cookie:";
 
@@ -126,6 +132,13 @@ mod tests {
             "Cookie: a=b; c=d\r\n",
             &[("req.rdp_cookie", Some("b; c=d"))],
         );
+    }
+
+    #[test]
+    fn balancing_asks_for_it_too() {
+        let bytes = rdp("Cookie: msts=1.2.3\r\n");
+        assert_eq!(super::rdp_cookie(&bytes, b"MSTS"), Some(&b"1.2.3"[..]));
+        assert_eq!(super::rdp_cookie(&bytes[..20], b"msts"), None);
     }
 
     #[test]
