@@ -53,6 +53,50 @@ impl CheckStatus {
             CheckStatus::ProcOk => "PROCOK",
         }
     }
+    /// The status with that code (`ok-status L7OKC`).
+    pub fn from_code(code: &str) -> Option<Self> {
+        use CheckStatus::*;
+        let all = [
+            SockErr,
+            L4Ok,
+            L4Timeout,
+            L4Con,
+            L6Ok,
+            L6Timeout,
+            L6Resp,
+            L7Timeout,
+            L7Resp,
+            L7Ok,
+            L7OkCond,
+            L7Status,
+            ProcErr,
+            ProcTimeout,
+            ProcOk,
+        ];
+        all.into_iter().find(|s| s.code() == code)
+    }
+    /// In words, as the logs say it.
+    pub fn description(self) -> &'static str {
+        match self {
+            CheckStatus::Unknown => "Unknown",
+            CheckStatus::Init => "Initializing",
+            CheckStatus::SockErr => "Socket error",
+            CheckStatus::L4Ok => "Layer4 check passed",
+            CheckStatus::L4Timeout => "Layer4 timeout",
+            CheckStatus::L4Con => "Layer4 connection problem",
+            CheckStatus::L6Ok => "Layer6 check passed",
+            CheckStatus::L6Timeout => "Layer6 timeout",
+            CheckStatus::L6Resp => "Layer6 invalid response",
+            CheckStatus::L7Timeout => "Layer7 timeout",
+            CheckStatus::L7Resp => "Layer7 invalid response",
+            CheckStatus::L7Ok => "Layer7 check passed",
+            CheckStatus::L7OkCond => "Layer7 check conditionally passed",
+            CheckStatus::L7Status => "Layer7 wrong status",
+            CheckStatus::ProcErr => "External check error",
+            CheckStatus::ProcTimeout => "External check timeout",
+            CheckStatus::ProcOk => "External check passed",
+        }
+    }
     pub fn passed(self) -> bool {
         matches!(
             self,

@@ -67,6 +67,8 @@ pub struct ProxyState {
     pub last_change_ms: AtomicU64,
     pub down_ms: AtomicU64,
     pub down_count: AtomicU64,
+    /// No server is usable.
+    pub down: AtomicBool,
 }
 
 /// One listening address.
@@ -284,6 +286,7 @@ fn proxy_state(p: &model::Proxy, now: Now) -> ProxyState {
         last_change_ms: AtomicU64::new(now_ms),
         down_ms: AtomicU64::new(0),
         down_count: AtomicU64::new(0),
+        down: AtomicBool::new(false),
     }
 }
 

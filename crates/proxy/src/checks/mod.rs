@@ -1,9 +1,149 @@
 //! Health checks: one task a checked server, on the main thread, off the data path.
+//!
+//! This file is the schedule of one server; `probe` runs one check, `verdict` is what an `expect` says of an answer,
+//! `change` makes a server go up or down.
 
+pub mod change;
+mod probe;
+mod verdict;
+
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::logs::Rings;
+use sluice_config::model::{CheckKind, Proxy};
+use sluice_engine::health::{Change, CheckResult};
+use sluice_engine::{ProxyState, ServerState};
+use std::sync::PoisonError;
+use tokio::time::Instant;
+
+use crate::logs::{LogSender, Rings};
 use crate::worker::Shared;
 
-/// Starts the checks of all servers that want some.
-pub fn spawn_all(_shared: &Arc<Shared>, _rings: &Arc<Rings>) {}
+/// One server and what its checks need.
+pub struct Checked {
+    pub shared: Arc<Shared>,
+    pub logs: Rc<LogSender>,
+    pub proxy: Arc<Proxy>,
+    pub backend: Arc<ProxyState>,
+    pub server: Arc<ServerState>,
+}
+
+/// Starts the checks of all servers that want some. Call it inside a `LocalSet`.
+pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
+    let rt = &shared.runtime;
+    let logs = Rc::new(LogSender::new(rt.clone(), rings.clone()));
+    for (p, proxy) in rt.model.proxies.iter().enumerate() {
+        let backend = &rt.proxies[p];
+        let checked: Vec<_> = backend
+            .servers
+            .iter()
+            .filter(|s| s.conf.check.enabled && s.conf.track.is_none())
+            .collect();
+        let many = checked.len() as u32;
+        for (i, server) in checked.into_iter().enumerate() {
+            let c = Rc::new(Checked {
+                shared: shared.clone(),
+                logs: logs.clone(),
+                proxy: proxy.clone(),
+                backend: backend.clone(),
+                server: server.clone(),
+            });
+            // the first checks are spread over one interval, so that no host is asked a thousand things at once
+            let inter = Duration::from_millis(server.conf.check.inter_ms);
+            let first = inter * i as u32 / many.max(1);
+            tokio::task::spawn_local(schedule(c.clone(), first.min(FIRST_WITHIN)));
+        }
+        for server in backend.servers.iter().filter(|s| s.conf.slowstart_ms > 0) {
+            tokio::task::spawn_local(change::warm_up(backend.clone(), server.clone()));
+        }
+    }
+}
+
+/// The first check of every server happens within this time of the start.
+const FIRST_WITHIN: Duration = Duration::from_millis(1000);
+
+/// Checks one server for as long as the process lives.
+async fn schedule(c: Rc<Checked>, first: Duration) {
+    tokio::time::sleep(first).await;
+    loop {
+        let started = Instant::now();
+        if c.server.admin() & sluice_engine::state::admin::MAINT == 0
+            && !c.shared.runtime.is_stopping()
+        {
+            let result = one(&c).await;
+            take_in(&c, result);
+        }
+        let wait = interval(&c).saturating_sub(started.elapsed());
+        tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
+    }
+}
+
+/// Runs one check, within its time.
+async fn one(c: &Checked) -> CheckResult {
+    let started = Instant::now();
+    let mut result = match &c.proxy.check {
+        CheckKind::Tcp => probe::tcp(c).await,
+        CheckKind::Rules(rules) => probe::rules(c, rules).await,
+    };
+    result.duration_ms = started.elapsed().as_millis() as u64;
+    result
+}
+
+/// Lets the health machine see a result and acts on what changed.
+fn take_in(c: &Checked, result: CheckResult) {
+    if !result.status.passed() {
+        c.server
+            .failed_checks
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+    let (changed, before, after) = {
+        let mut h = c
+            .server
+            .health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = (h.last.status, h.is_up(), h.counter);
+        let changed = h.on_result(result);
+        (changed, before, h.clone())
+    };
+    if changed == Change::None
+        && c.proxy
+            .options
+            .contains(sluice_config::model::Options::LOG_HEALTH_CHECKS)
+        && (before.0 != after.last.status || before.2 != after.counter)
+    {
+        change::log_check(c, &after);
+    }
+    match changed {
+        Change::None => change::leave_drain(c, &after),
+        Change::WentUp => change::went_up(c, &after),
+        Change::WentDown => change::went_down(c, &after),
+        Change::Stopping => change::went_stopping(c, &after),
+    }
+}
+
+/// Time between two checks: `inter`, `fastinter` while in between, `downinter` while down.
+fn interval(c: &Checked) -> Duration {
+    let p = &c.server.conf.check;
+    let h = c
+        .server
+        .health
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let settled_up = h.counter == h.rise + h.fall - 1;
+    let ms = if h.counter == 0 {
+        p.downinter_ms.unwrap_or(p.inter_ms)
+    } else if settled_up {
+        p.inter_ms
+    } else {
+        p.fastinter_ms.unwrap_or(p.inter_ms)
+    };
+    let spread = u64::from(c.shared.runtime.model.global.spread_checks_percent);
+    let jitter = if spread == 0 {
+        0
+    } else {
+        crate::clock::mono_us() % (ms * spread / 100).max(1)
+    };
+    Duration::from_millis(ms + jitter)
+}

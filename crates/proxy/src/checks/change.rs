@@ -1,0 +1,279 @@
+//! A server goes up, down, or is on its way out: state, waiting requests, sessions, log lines.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use sluice_engine::health::Health;
+use sluice_engine::state::{OpState, WEIGHT_SCALE};
+use sluice_engine::{ProxyState, ServerState};
+
+use super::Checked;
+use crate::backend::assign;
+use crate::clock;
+
+const LEVEL_EMERG: u8 = 0;
+const LEVEL_ALERT: u8 = 1;
+const LEVEL_NOTICE: u8 = 5;
+
+/// Steps of `slowstart`.
+const WARM_UP_STEP: Duration = Duration::from_millis(250);
+
+pub fn went_up(c: &Checked, h: &Health) {
+    let s = &c.server;
+    note_change(s, true);
+    s.set_op(if s.conf.slowstart_ms > 0 {
+        OpState::Starting
+    } else {
+        OpState::Running
+    });
+    if s.conf.slowstart_ms > 0 {
+        s.effective_weight.store(1, Relaxed);
+    }
+    c.backend.state_changed();
+    backend_change(&c.backend);
+    if s.conf.on_marked_up_shutdown_backup_sessions {
+        for b in c.backend.servers.iter().filter(|b| b.conf.backup) {
+            b.shutdown_epoch.fetch_add(1, Relaxed);
+        }
+    }
+    assign::kick(&c.backend, c.proxy.fullconn);
+    mirror(c);
+    let text = format!(
+        "{} is UP, reason: {}. {}",
+        title(c),
+        reason(h),
+        standing(c, 0)
+    );
+    tell(c, LEVEL_NOTICE, &text);
+}
+
+pub fn went_down(c: &Checked, h: &Health) {
+    let s = &c.server;
+    note_change(s, false);
+    s.set_op(OpState::Stopped);
+    c.backend.state_changed();
+    backend_change(&c.backend);
+    if s.conf.on_marked_down_shutdown_sessions {
+        s.shutdown_epoch.fetch_add(1, Relaxed);
+    }
+    let requeued = s.queue.len();
+    s.queue.wake_all();
+    if c.backend.usable_servers() == 0 {
+        c.backend.queue.wake_all();
+    }
+    mirror(c);
+    let text = format!(
+        "{} is DOWN, reason: {}. {}",
+        title(c),
+        reason(h),
+        standing(c, requeued)
+    );
+    tell(c, LEVEL_ALERT, &text);
+    if c.backend.usable_servers() == 0 {
+        tell(
+            c,
+            LEVEL_EMERG,
+            &format!("backend {} has no server available!", c.backend.name),
+        );
+    }
+}
+
+/// `http-check disable-on-404`: no new sessions, the persistent ones go on.
+pub fn went_stopping(c: &Checked, h: &Health) {
+    if c.server.op() == OpState::Stopping {
+        return;
+    }
+    c.server.set_op(OpState::Stopping);
+    c.backend.state_changed();
+    tell(
+        c,
+        LEVEL_NOTICE,
+        &format!(
+            "{} is stopping, reason: {}. {}",
+            title(c),
+            reason(h),
+            standing(c, 0)
+        ),
+    );
+}
+
+/// A server that answered 404 before and answers well again takes sessions again.
+pub fn leave_drain(c: &Checked, h: &Health) {
+    if c.server.op() == OpState::Stopping
+        && h.is_up()
+        && h.last.status != sluice_engine::health::CheckStatus::L7OkCond
+    {
+        c.server.set_op(OpState::Running);
+        c.backend.state_changed();
+        assign::kick(&c.backend, c.proxy.fullconn);
+    }
+}
+
+/// `option log-health-checks`.
+pub fn log_check(c: &Checked, h: &Health) {
+    let outcome = if h.last.status.passed() {
+        "succeeded"
+    } else {
+        "failed"
+    };
+    let (at, of, state) = if h.is_up() {
+        (h.counter + 1 - h.rise, h.fall, "UP")
+    } else {
+        (h.counter, h.rise, "DOWN")
+    };
+    let kind = if c.server.conf.backup {
+        "backup server"
+    } else {
+        "server"
+    };
+    tell(
+        c,
+        LEVEL_NOTICE,
+        &format!(
+            "Health check for {kind} {}/{} {outcome}, reason: {}, status: {at}/{of} {state}.",
+            c.backend.name,
+            c.server.name,
+            reason(h)
+        ),
+    );
+}
+
+/// Raises the weight of a server that is starting, step by step (`slowstart`).
+pub async fn warm_up(backend: Arc<ProxyState>, s: Arc<ServerState>) {
+    loop {
+        tokio::time::sleep(WARM_UP_STEP).await;
+        if s.op() != OpState::Starting {
+            continue;
+        }
+        let full = s.user_weight.load(Relaxed) * WEIGHT_SCALE;
+        let passed = clock::mono_ms().saturating_sub(s.last_change_ms.load(Relaxed));
+        if passed >= s.conf.slowstart_ms {
+            s.effective_weight.store(full, Relaxed);
+            s.set_op(OpState::Running);
+        } else {
+            let now = u64::from(full) * passed / s.conf.slowstart_ms.max(1);
+            s.effective_weight.store((now as u32).max(1), Relaxed);
+        }
+        backend.state_changed();
+    }
+}
+
+/// Servers that `track` this one follow it.
+fn mirror(c: &Checked) {
+    let rt = &c.shared.runtime;
+    let own = format!("{}/{}", c.backend.name, c.server.name);
+    for p in &rt.proxies {
+        let mut changed = false;
+        for s in &p.servers {
+            let Some(tracked) = &s.conf.track else {
+                continue;
+            };
+            let same_backend = p.id == c.backend.id && **tracked == *c.server.name;
+            if same_backend || *tracked == own {
+                s.set_op(c.server.op());
+                note_change(s, c.server.op() != OpState::Stopped);
+                changed = true;
+            }
+        }
+        if changed {
+            p.state_changed();
+            backend_change(p);
+            assign::kick(p, rt.model.proxy(p.id).fullconn);
+        }
+    }
+}
+
+/// Times and counts of a server's change.
+fn note_change(s: &ServerState, up: bool) {
+    let now_ms = clock::mono_ms();
+    let before = s.last_change_ms.swap(now_ms, Relaxed);
+    if up {
+        s.down_ms.fetch_add(now_ms.saturating_sub(before), Relaxed);
+    } else {
+        s.down_count.fetch_add(1, Relaxed);
+    }
+}
+
+/// Times and counts of the backend, when its last server left or its first one came.
+fn backend_change(p: &ProxyState) {
+    let usable = p.usable_servers() > 0;
+    let was_down = p.down.swap(!usable, Relaxed);
+    if was_down != usable {
+        return;
+    }
+    let now_ms = clock::mono_ms();
+    let before = p.last_change_ms.swap(now_ms, Relaxed);
+    if usable {
+        p.down_ms.fetch_add(now_ms.saturating_sub(before), Relaxed);
+    } else {
+        p.down_count.fetch_add(1, Relaxed);
+    }
+}
+
+fn title(c: &Checked) -> String {
+    let kind = if c.server.conf.backup {
+        "Backup Server"
+    } else {
+        "Server"
+    };
+    format!("{kind} {}/{}", c.backend.name, c.server.name)
+}
+
+/// The check's result in the words of HAProxy's logs.
+fn reason(h: &Health) -> String {
+    let mut out = h.last.status.description().to_string();
+    if h.last.code > 0 {
+        out.push_str(&format!(", code: {}", h.last.code));
+    }
+    if !h.last.info.is_empty() {
+        out.push_str(&format!(", info: \"{}\"", h.last.info));
+    }
+    out.push_str(&format!(", check duration: {}ms", h.last.duration_ms));
+    out
+}
+
+/// How the backend stands now.
+fn standing(c: &Checked, requeued: u32) -> String {
+    let count = |backup| {
+        c.backend
+            .servers
+            .iter()
+            .filter(|s| s.conf.backup == backup && s.is_usable())
+            .count()
+    };
+    format!(
+        "{} active and {} backup servers {}{}. {} sessions active, {requeued} requeued, {} remaining in queue.",
+        count(false),
+        count(true),
+        if c.server.is_usable() {
+            "online"
+        } else {
+            "left"
+        },
+        if count(false) == 0 && count(true) > 0 {
+            ". Running on backup"
+        } else {
+            ""
+        },
+        c.server.counters.sessions.now(),
+        c.server.queue.len()
+    )
+}
+
+fn tell(c: &Checked, level: u8, text: &str) {
+    if level <= LEVEL_NOTICE && !c.shared.runtime.model.global.quiet {
+        let tag = if level <= LEVEL_ALERT {
+            "[ALERT]   "
+        } else {
+            "[WARNING] "
+        };
+        eprintln!("{tag} ({}) : {text}", c.shared.runtime.pid);
+    }
+    c.logs.notice(
+        &c.proxy.log.targets,
+        c.proxy.log.tag.as_deref(),
+        level,
+        text,
+    );
+}
