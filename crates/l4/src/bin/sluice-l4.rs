@@ -240,7 +240,7 @@ fn run(command: Command) -> Result<ExitCode> {
                 ]
                 .join("\n"),
             };
-            println!("{}", text.trim_end());
+            print(&format!("{}\n", text.trim_end()));
         }
         Command::Set { change, socket } => {
             let request = match change {
@@ -288,7 +288,7 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Reload { socket } => drop(ask(&socket, &Request::Reload)?),
         Command::Ipvsadm { args, socket } => match ipvsadm::parse(&args).map_err(|e| anyhow!(e))? {
-            ipvsadm::Verb::List => print!("{}", ipvsadm::list(&ask(&socket, &Request::Show)?)),
+            ipvsadm::Verb::List => print(&ipvsadm::list(&ask(&socket, &Request::Show)?)),
             ipvsadm::Verb::Change(request) => drop(ask(&socket, &request)?),
         },
         Command::Doctor { interface } => {
@@ -314,11 +314,16 @@ fn run(command: Command) -> Result<ExitCode> {
                     config::keyword::Status::NoEffect(_) => "no effect",
                     config::keyword::Status::NotYet(_) => "not yet",
                 };
-                println!("{block}\t{name}\t{args}\t{status}\t{help}");
+                print(&format!("{block}\t{name}\t{args}\t{status}\t{help}\n"));
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints; a reader that has seen enough (`| head`) is no error.
+fn print(text: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
 }
 
 /// Exit code 5, as keepalived's, for a configuration that is rejected.

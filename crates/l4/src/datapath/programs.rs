@@ -4,11 +4,12 @@ use super::layout::{
     self, FLOW, FLOW_KEY, FlowEntry, FlowKey, LOAD, SERVER, SERVICE, SETTINGS, ServerEntry,
     ServiceEntry, Settings, TALLY, Tally, VIP_KEY,
 };
+use crate::netlink::Netlink;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
-use aya::programs::xdp::XdpLinkId;
-use aya::programs::{TestRun as _, TestRunAttrs, TestRunOptions, Xdp, XdpMode};
+use aya::programs::{TestRun as _, TestRunAttrs, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -27,6 +28,11 @@ pub enum LoadError {
     Program {
         name: &'static str,
         source: aya::programs::ProgramError,
+    },
+    #[error("cannot attach XDP to {interface}: {source}")]
+    Attach {
+        interface: String,
+        source: std::io::Error,
     },
     #[error("the XDP object has no {0}")]
     Missing(&'static str),
@@ -80,9 +86,12 @@ impl Sizes {
 
 type Bytes<const N: usize> = [u8; N];
 
-/// The loaded programs and their maps. Dropping it (or the end of the process, however it comes) detaches everything.
+/// The loaded programs and their maps. Dropping it detaches what it attached; a process that is killed leaves its
+/// programs forwarding by the last tables (see [`Netlink::set_xdp`]).
 pub struct Programs {
     ebpf: Ebpf,
+    /// Interface index, and whether in generic mode.
+    attached: Vec<(u32, bool)>,
     vips: HashMap<MapData, Bytes<VIP_KEY>, Bytes<SERVICE>>,
     servers: Array<MapData, Bytes<SERVER>>,
     loads: Array<MapData, Bytes<LOAD>>,
@@ -142,23 +151,43 @@ impl Programs {
             counters: take(&mut ebpf, "counters")?,
             tunnel_ends: take(&mut ebpf, "tunnel_ends")?,
             ebpf,
+            attached: Vec::new(),
         })
     }
 
-    /// Attaches a program ("director", "decap" or "pass") to an interface.
+    /// Attaches a program ("director", "decap" or "pass") to an interface, in place of what a killed process left there.
     pub fn attach(
         &mut self,
         name: &'static str,
         interface: &str,
         mode: Mode,
-    ) -> Result<XdpLinkId, LoadError> {
-        let mode = match mode {
-            Mode::Driver => XdpMode::Driver,
-            Mode::Generic => XdpMode::Skb,
+    ) -> Result<(), LoadError> {
+        let failed = |source| LoadError::Attach {
+            interface: interface.into(),
+            source,
         };
-        program(&mut self.ebpf, name)?
-            .attach(interface, mode)
-            .map_err(|source| LoadError::Program { name, source })
+        let mut netlink = Netlink::open().map_err(failed)?;
+        let link = netlink
+            .link(interface)
+            .map_err(failed)?
+            .ok_or_else(|| failed(std::io::Error::other("no such interface")))?;
+        if let Some(other) = link.xdp.filter(|id| !ours(*id)) {
+            let why = format!(
+                "another program (id {other}) is there; detach it first: ip link set dev {interface} xdp off"
+            );
+            return Err(failed(std::io::Error::other(why)));
+        }
+        let fd = program(&mut self.ebpf, name)?
+            .fd()
+            .map_err(|source| LoadError::Program { name, source })?;
+        let generic = mode == Mode::Generic;
+        // A program left in the other mode would bar this one.
+        let _ = netlink.set_xdp(link.index, None, !generic);
+        netlink
+            .set_xdp(link.index, Some(fd.as_fd()), generic)
+            .map_err(failed)?;
+        self.attached.push((link.index, generic));
+        Ok(())
     }
 
     /// Runs a program over one frame, `repeat` times (the frame is not restored in between).
@@ -309,6 +338,31 @@ impl Programs {
             .ok()
             .and_then(|all| all.into_iter().find(|(n, _)| *n == name))
             .map_or(0, |(_, v)| v)
+    }
+}
+
+/// Whether a program in the kernel is one of this file's, by its name.
+fn ours(id: u32) -> bool {
+    aya::programs::loaded_programs()
+        .filter_map(Result::ok)
+        .any(|p| {
+            p.id() == id
+                && p.name_as_str()
+                    .is_some_and(|n| matches!(n, "director" | "decap" | "pass"))
+        })
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        if self.attached.is_empty() {
+            return;
+        }
+        if let Ok(mut netlink) = Netlink::open() {
+            for (ifindex, generic) in &self.attached {
+                // The interface may have gone before us.
+                let _ = netlink.set_xdp(*ifindex, None, *generic);
+            }
+        }
     }
 }
 

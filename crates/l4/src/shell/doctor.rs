@@ -70,6 +70,9 @@ fn link_state(link: &Link) -> Finding {
 
 /// Whether XDP attaches, tried in earnest and undone at once.
 fn xdp(link: &Link) -> Vec<Finding> {
+    if let Some(id) = link.xdp {
+        return vec![good(format!("XDP program {id} is attached"))];
+    }
     let mut programs = match Programs::load(Sizes::small()) {
         Ok(p) => p,
         Err(e) => return vec![bad(true, e.to_string())],
@@ -81,19 +84,16 @@ fn xdp(link: &Link) -> Vec<Finding> {
             out.push(bad(false, "veth: frames sent back by driver XDP vanish unless the other end has an XDP program too; generic mode needs none"));
         }
         Ok(_) => out.push(good("the driver runs XDP")),
-        Err(e) => {
-            let mut programs = programs;
-            match programs.attach("pass", &link.name, Mode::Generic) {
-                Ok(_) => out.push(bad(
-                    false,
-                    format!("the driver does not run XDP ({e}); generic mode works, slower"),
-                )),
-                Err(e) => out.push(bad(
-                    true,
-                    format!("XDP does not attach (is another program there?): {e}"),
-                )),
-            }
-        }
+        Err(e) => match programs.attach("pass", &link.name, Mode::Generic) {
+            Ok(_) => out.push(bad(
+                false,
+                format!("the driver does not run XDP ({e}); generic mode works, slower"),
+            )),
+            Err(e) => out.push(bad(
+                true,
+                format!("XDP does not attach (is another program there?): {e}"),
+            )),
+        },
     }
     out
 }

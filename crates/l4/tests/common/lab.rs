@@ -1,5 +1,7 @@
 //! Network namespaces on one switch, and the programs that run in them. Everything goes when the lab goes.
 
+#![allow(dead_code)]
+
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,29 @@
+# Targets of the packet director; included by the top Makefile.
+.PHONY: l4-deps l4-test l4-demo l4-bench
+
+# What the datapath is built with and the tests run beside. Only root may install; elsewhere the crate builds without its
+# XDP programs, and the tests that need them say that they are skipped.
+l4-deps:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    missing=; \
+	    for f in /usr/bin/clang=clang /usr/include/bpf/bpf_helpers.h=libbpf-dev /usr/include/linux/bpf.h=linux-libc-dev \
+	             /usr/sbin/keepalived=keepalived /usr/sbin/nginx=nginx-light /sbin/ip=iproute2 /usr/bin/curl=curl \
+	             /usr/bin/bc=bc /usr/sbin/nft=nftables /bin/ping=iputils-ping /usr/sbin/ethtool=ethtool; do \
+	        [ -e "$${f%%=*}" ] || missing="$$missing $${f#*=}"; \
+	    done; \
+	    if [ -n "$$missing" ]; then \
+	        echo "installing$$missing"; \
+	        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	    fi; \
+	fi
+
+l4-test: l4-deps
+	cargo test -p sluice-l4
+
+l4-demo: l4-deps
+	cargo build -p sluice-l4
+	crates/l4/demo/demo.sh "$${CARGO_TARGET_DIR:-target}/debug/sluice-l4"
+
+# Nanoseconds per packet and packets per second, beside nftables; see docs/l4-performance.md.
+l4-bench: l4-deps
+	cargo test --release -p sluice-l4 --test bench -- --ignored --nocapture --test-threads 1

@@ -1,0 +1,394 @@
+//! Real connections through a director, in namespaces: client a, director b, servers c and d. Needs root, clang at build
+//! time and ip(8).
+
+mod common;
+#[path = "common/lab.rs"]
+mod lab;
+
+use lab::{Kind, Lab, ip};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const VIP: &str = "10.0.0.100";
+
+/// Runs work in a thread of another namespace.
+fn inside<T: Send + 'static>(
+    ns: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    let path = format!("/run/netns/{ns}");
+    std::thread::spawn(move || {
+        let file = std::fs::File::open(&path).expect("the namespace is there");
+        rustix::thread::move_into_link_name_space(
+            std::os::fd::AsFd::as_fd(&file),
+            Some(rustix::thread::LinkNameSpaceType::Network),
+        )
+        .expect("root may enter it");
+        work()
+    })
+}
+
+/// A server that says its name to everyone and echoes what it hears, until the flag falls.
+fn serve(lab: &Lab, host: &'static str, alive: Arc<AtomicBool>) {
+    inside(&lab.ns(host), move || {
+        let listener = TcpListener::bind("[::]:80").expect("port 80 is free in a new namespace");
+        listener.set_nonblocking(true).unwrap();
+        while alive.load(Ordering::Relaxed) {
+            let Ok((mut stream, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            let alive = alive.clone();
+            std::thread::spawn(move || {
+                stream.set_nonblocking(false).unwrap();
+                stream
+                    .set_read_timeout(Some(Duration::from_millis(100)))
+                    .unwrap();
+                let _ = stream.write_all(host.as_bytes());
+                let mut buffer = [0; 256];
+                while alive.load(Ordering::Relaxed) {
+                    match stream.read(&mut buffer) {
+                        Ok(0) => return,
+                        Ok(n) => drop(stream.write_all(&buffer[..n])),
+                        Err(_) => {}
+                    }
+                }
+            });
+        }
+    });
+}
+
+struct Site {
+    lab: Lab,
+    alive: Vec<Arc<AtomicBool>>,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        for a in &self.alive {
+            a.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Site {
+    fn new() -> Site {
+        let mut site = Site {
+            lab: Lab::new(4),
+            alive: Vec::new(),
+        };
+        for host in ["c", "d"] {
+            let alive = Arc::new(AtomicBool::new(true));
+            serve(&site.lab, host, alive.clone());
+            site.alive.push(alive);
+        }
+        ip(&format!(
+            "-n {} addr add {VIP}/32 dev eth1",
+            site.lab.ns("b")
+        ));
+        ip(&format!(
+            "-n {} addr add fd00::100/128 dev eth1 nodad",
+            site.lab.ns("b")
+        ));
+        for host in ["c", "d"] {
+            site.lab.run(host, "sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 net.ipv4.conf.all.rp_filter=0");
+        }
+        site
+    }
+
+    /// Gives the servers the virtual addresses, as DR and TUN want it.
+    fn addresses_on_servers(&self) {
+        for host in ["c", "d"] {
+            ip(&format!(
+                "-n {} addr add {VIP}/32 dev lo",
+                self.lab.ns(host)
+            ));
+            ip(&format!(
+                "-n {} addr add fd00::100/128 dev lo nodad",
+                self.lab.ns(host)
+            ));
+        }
+    }
+
+    fn start(&mut self, config: &str) {
+        self.lab
+            .start_with("b", Kind::Sluice, config, &["--interface", "eth1"]);
+        self.lab.wait(
+            "the director knows its next hops",
+            Duration::from_secs(10),
+            |lab| {
+                let socket = lab.path("b.sock");
+                let shown = sluice_l4::shell::control::ask(
+                    socket.as_ref(),
+                    &sluice_l4::shell::control::Request::Show,
+                );
+                shown.is_ok_and(|s| {
+                    s["virtual_servers"].as_array().is_some_and(|v| {
+                        !v.is_empty()
+                            && v.iter().all(|v| {
+                                v["servers"]
+                                    .as_array()
+                                    .unwrap()
+                                    .iter()
+                                    .all(|s| !s["next_hop"].is_null())
+                            })
+                    })
+                })
+            },
+        );
+    }
+
+    /// Connects from the client; the connection and who answered.
+    fn connect(&self, to: &str) -> Option<(TcpStream, String)> {
+        let to: SocketAddr = to.parse().unwrap();
+        inside(&self.lab.ns("a"), move || {
+            let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(2)).ok()?;
+            stream
+                .set_read_timeout(Some(Duration::from_secs(2)))
+                .unwrap();
+            let mut name = [0; 1];
+            stream.read_exact(&mut name).ok()?;
+            Some((stream, String::from_utf8_lossy(&name).into_owned()))
+        })
+        .join()
+        .unwrap()
+    }
+
+    /// Who answers a number of connections, in order.
+    fn answers(&self, to: &str, n: usize) -> String {
+        (0..n)
+            .map(|_| self.connect(to).map_or("-".into(), |(_, name)| name))
+            .collect()
+    }
+
+    fn command(&self, args: &[&str]) -> String {
+        let socket = self.lab.path("b.sock");
+        // After the verb: what follows `ipvsadm` is its own.
+        let (verb, rest) = args.split_first().expect("a verb");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sluice-l4"));
+        let output = match *verb {
+            "set" => command.args(args).args(["--socket", &socket]),
+            _ => command.args([verb, "--socket", &socket]).args(rest),
+        };
+        let output = output.output().unwrap();
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+/// An echo over the connection: it is alive, end to end.
+fn echo(stream: &mut TcpStream) -> bool {
+    let mut back = [0; 4];
+    stream.write_all(b"ping").is_ok() && stream.read_exact(&mut back).is_ok() && &back == b"ping"
+}
+
+fn config(vip: &str, kind: &str, servers: [&str; 2], more: &str) -> String {
+    let servers: String = servers
+        .iter()
+        .map(|s| format!(" real_server {s} 80 {{\n weight 1\n {more}\n }}\n"))
+        .collect();
+    format!(
+        "virtual_server {vip} 80 {{\n delay_loop 1\n lb_algo rr\n lb_kind {kind}\n protocol TCP\n{servers}}}\n"
+    )
+}
+
+const V4: [&str; 2] = ["10.0.0.3", "10.0.0.4"];
+const V6: [&str; 2] = ["fd00::3", "fd00::4"];
+
+#[test]
+fn direct_routing_carries_connections() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    site.start(&(config(VIP, "DR", V4, "") + &config("fd00::100", "DR", V6, "")));
+    assert_eq!(site.answers("10.0.0.100:80", 6), "cdcdcd");
+    assert_eq!(site.answers("[fd00::100]:80", 4), "cdcd");
+    let (mut stream, _) = site.connect("10.0.0.100:80").unwrap();
+    assert!(echo(&mut stream));
+}
+
+#[test]
+fn tunnels_carry_connections() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    for host in ["c", "d"] {
+        let program = format!("{} decap eth1", env!("CARGO_BIN_EXE_sluice-l4"));
+        site.lab.helper(host, &program);
+    }
+    site.start(&config(VIP, "TUN", V4, ""));
+    site.lab.wait(
+        "tunnels end at the servers",
+        Duration::from_secs(5),
+        |lab| {
+            ["c", "d"]
+                .iter()
+                .all(|h| lab.run(h, "ip link show eth1").contains("xdp"))
+        },
+    );
+    assert_eq!(site.answers("10.0.0.100:80", 4), "cdcd");
+}
+
+#[test]
+fn address_translation_carries_connections() {
+    privileged!();
+    let mut site = Site::new();
+    for host in ["c", "d"] {
+        // Clients are reached through the director, even those of the same network.
+        site.lab.run(
+            host,
+            "ip route add 10.0.0.1/32 via 10.0.0.2 && ip -6 route add fd00::1/128 via fd00::2",
+        );
+        // veth sends checksums unfinished, and a director that rewrites them needs them whole.
+        site.lab.run(host, "ethtool -K eth1 tx off >/dev/null 2>&1");
+    }
+    site.lab.run("a", "ethtool -K eth1 tx off >/dev/null 2>&1");
+    if site
+        .lab
+        .run("a", "ethtool -k eth1 | grep '^tx-checksumming: off'")
+        .is_empty()
+    {
+        eprintln!("skipped: ethtool is missing");
+        return;
+    }
+    site.start(&(config(VIP, "NAT", V4, "") + &config("fd00::100", "NAT", V6, "")));
+    assert_eq!(site.answers("10.0.0.100:80", 4), "cdcd");
+    assert_eq!(site.answers("[fd00::100]:80", 2), "cd");
+    let (mut stream, _) = site.connect("10.0.0.100:80").unwrap();
+    assert!(echo(&mut stream));
+}
+
+#[test]
+fn a_server_that_fails_its_check_is_out_until_it_returns() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    site.start(&config(
+        VIP,
+        "DR",
+        V4,
+        "TCP_CHECK {\n connect_timeout 1\n retry 0\n warmup 0\n }",
+    ));
+    assert_eq!(site.answers("10.0.0.100:80", 2), "cd");
+    site.alive[0].store(false, Ordering::Relaxed);
+    let down = |site: &Site| site.lab.show("b")["virtual_servers"][0]["servers"][0]["up"] == false;
+    site.lab
+        .wait("c is down", Duration::from_secs(5), |_| down(&site));
+    assert_eq!(site.answers("10.0.0.100:80", 3), "ddd");
+    let alive = Arc::new(AtomicBool::new(true));
+    serve(&site.lab, "c", alive.clone());
+    site.lab
+        .wait("c is up", Duration::from_secs(5), |_| !down(&site));
+    assert!(site.answers("10.0.0.100:80", 2).contains('c'));
+    alive.store(false, Ordering::Relaxed);
+}
+
+#[test]
+fn commands_change_the_table_while_connections_live() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    site.start(&config(VIP, "DR", V4, ""));
+    let (mut stream, name) = site.connect("10.0.0.100:80").unwrap();
+    assert_eq!(name, "c");
+    site.command(&["set", "drain", "10.0.0.100:80", "10.0.0.3:80"]);
+    assert_eq!(site.answers("10.0.0.100:80", 3), "ddd");
+    assert!(echo(&mut stream), "the drained server's connection lives");
+    site.command(&[
+        "ipvsadm",
+        "-e",
+        "-t",
+        "10.0.0.100:80",
+        "-r",
+        "10.0.0.3:80",
+        "-w",
+        "1",
+    ]);
+    assert!(site.answers("10.0.0.100:80", 2).contains('c'));
+    site.command(&["set", "delete", "tcp 10.0.0.100:80", "10.0.0.4:80"]);
+    assert_eq!(site.answers("10.0.0.100:80", 2), "cc");
+    site.command(&["set", "add", "TCP 10.0.0.100:80", "10.0.0.4:80", "1"]);
+    site.lab
+        .wait("d serves again", Duration::from_secs(3), |_| {
+            site.answers("10.0.0.100:80", 2).contains('d')
+        });
+    let list = site.command(&["ipvsadm", "-L", "-n"]);
+    assert!(
+        list.contains("TCP  10.0.0.100:80 rr") && list.contains("-> 10.0.0.4:80"),
+        "{list}"
+    );
+    assert!(site.command(&["show", "flows"]).contains("ESTABLISHED"));
+}
+
+#[test]
+fn a_reload_applies_the_difference() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    let check = "TCP_CHECK {\n connect_timeout 1\n retry 0\n warmup 0\n }";
+    site.start(&config(VIP, "DR", V4, check));
+    site.alive[0].store(false, Ordering::Relaxed);
+    let up = |site: &Site, n: usize| {
+        site.lab.show("b")["virtual_servers"][0]["servers"][n]["up"] == true
+    };
+    site.lab
+        .wait("c is down", Duration::from_secs(5), |_| !up(&site, 0));
+    let (mut stream, name) = site.connect("10.0.0.100:80").unwrap();
+    assert_eq!(name, "d");
+    let file = site.lab.path("b.conf");
+    // Another virtual server comes; nothing is said of the first.
+    let more = config("10.0.0.101", "DR", V4, "");
+    std::fs::write(&file, config(VIP, "DR", V4, check) + &more).unwrap();
+    site.command(&["reload"]);
+    assert_eq!(
+        site.lab.show("b")["virtual_servers"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(!up(&site, 0), "what a check has found is not forgotten");
+    assert!(echo(&mut stream), "connections do not notice");
+    // A file that is wrong changes nothing.
+    std::fs::write(&file, "virtual_server 10.0.0.100 80 {\n nonsense\n}\n").unwrap();
+    let socket = site.lab.path("b.sock");
+    let refused = std::process::Command::new(env!("CARGO_BIN_EXE_sluice-l4"))
+        .args(["reload", "--socket", &socket])
+        .output()
+        .unwrap();
+    assert!(!refused.status.success());
+    assert_eq!(
+        site.lab.show("b")["virtual_servers"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn a_killed_director_s_table_forwards_until_the_next_start() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    site.start(&config(VIP, "DR", V4, ""));
+    let (mut stream, _) = site.connect("10.0.0.100:80").unwrap();
+    site.lab.kill("b");
+    assert!(echo(&mut stream), "a connection outlives the process");
+    assert_eq!(site.answers("10.0.0.100:80", 2).len(), 2);
+    site.start(&config(VIP, "DR", V4, ""));
+    assert_eq!(site.answers("10.0.0.100:80", 2), "cd");
+    site.lab.terminate("b");
+    site.lab.ended("b");
+    assert!(
+        !site.lab.run("b", "ip link show eth1").contains("xdp"),
+        "the program is left behind"
+    );
+}
