@@ -6,9 +6,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use crate::args::Arg;
 use crate::conv::operand::on_bytes;
-use crate::env::Env;
 use crate::value::{Fetched, Sample, Value};
 
 converters! {

@@ -57,7 +57,7 @@ fn http_date<'a>(args: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched
     on_int(sample, |time| {
         let unit = *prepared::<i64>(args, 1)?;
         let time = time.wrapping_add(int_arg(args, 0).unwrap_or(0));
-        let date = Date::at(time / unit & TIME_MASK, 0);
+        let date = Date::at((time / unit) & TIME_MASK, 0);
         let mut out = Vec::with_capacity(40);
         // Writing to a Vec cannot fail.
         let _ = write!(

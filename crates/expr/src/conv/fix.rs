@@ -1,7 +1,5 @@
 //! FIX (Financial Information eXchange): `tag=value` pairs that end in SOH.
 
-use std::borrow::Cow;
-
 use crate::args::Arg;
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;

@@ -92,7 +92,7 @@ impl Key {
             return Some(u128::from_be_bytes(padded));
         }
         let hash = ghash(self.hash_key()?, 0, nonce);
-        Some(multiply(hash ^ nonce.len() as u128 * 8, self.hash_key()?))
+        Some(multiply(hash ^ (nonce.len() as u128 * 8), self.hash_key()?))
     }
 
     /// Exclusive or with the encrypted counters after `first`, whose low 32 bits count.
@@ -113,7 +113,7 @@ impl Key {
     fn tag(&self, first: u128, aad: &[u8], ciphertext: &[u8]) -> Option<[u8; TAG_LEN]> {
         let h = self.hash_key()?;
         let hash = ghash(h, ghash(h, 0, aad), ciphertext);
-        let lengths = (aad.len() as u128 * 8) << 64 | ciphertext.len() as u128 * 8;
+        let lengths = ((aad.len() as u128 * 8) << 64) | (ciphertext.len() as u128 * 8);
         let hash = multiply(hash ^ lengths, h);
         let mut mask = first.to_be_bytes();
         self.encrypt_blocks(&mut mask)?;

@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 
 use crate::args::Arg;
-use crate::compile::ParseCtx;
 use crate::conv::BadArg;
 use crate::conv::operand::{on_bytes, prepared, set_prepared, str_arg};
 use crate::env::Env;

@@ -59,7 +59,24 @@ pub struct ConvDef {
 /// Writes a table of converters, one an entry:
 ///
 /// `"name" (required kinds; optional kinds) Input -> Output, function, prepare function => "help";`
+///
+/// with `later PART` in the place of the functions for those that another part of Sluice brings.
 macro_rules! converters {
+    ($($name:literal ($($req:ident),* $(; $($opt:ident),+)?) $input:ident -> $out:ident, later $part:ident
+        => $help:literal;)*) => {
+        pub(super) const DEFS: &[$crate::conv::ConvDef] = &[$($crate::conv::ConvDef {
+            name: $name,
+            args: $crate::args::ArgSpec {
+                kinds: &[$($crate::args::ArgKind::$req,)* $($($crate::args::ArgKind::$opt,)+)?],
+                required: <[&str]>::len(&[$(stringify!($req)),*]),
+            },
+            input: $crate::value::Type::$input,
+            out: $crate::value::Type::$out,
+            help: $help,
+            run: $crate::conv::Run::Later($part),
+            prepare: None,
+        }),*];
+    };
     ($($name:literal ($($req:ident),* $(; $($opt:ident),+)?) $input:ident -> $out:ident, $run:expr
         $(, prepare $prepare:expr)? => $help:literal;)*) => {
         pub(super) const DEFS: &[$crate::conv::ConvDef] = &[$($crate::conv::ConvDef {
@@ -94,23 +111,30 @@ mod compare;
 mod date;
 mod digest;
 mod fix;
+mod forwarded;
 mod gcm;
 mod hash;
 mod json;
 mod json_query;
 mod language;
+mod map;
 mod md5;
+mod mqtt;
 mod numeral;
 mod operand;
+mod packet;
 mod protobuf;
 mod regsub;
+mod runtime;
 mod strftime;
+mod table;
 #[cfg(test)]
 mod testing;
 mod text;
 mod url;
 mod variable;
 mod words;
+mod x509;
 
 /// The tables, one a topic.
 const GROUPS: &[&[ConvDef]] = &[
@@ -122,17 +146,24 @@ const GROUPS: &[&[ConvDef]] = &[
     date::DEFS,
     digest::DEFS,
     fix::DEFS,
+    forwarded::DEFS,
     hash::DEFS,
     json::DEFS,
     json_query::DEFS,
     language::DEFS,
+    map::DEFS,
+    mqtt::DEFS,
     numeral::DEFS,
+    packet::DEFS,
     protobuf::DEFS,
     regsub::DEFS,
+    runtime::DEFS,
+    table::DEFS,
     text::DEFS,
     url::DEFS,
     variable::DEFS,
     words::DEFS,
+    x509::DEFS,
 ];
 
 struct Registry {
@@ -158,4 +189,83 @@ pub fn find(name: &str) -> Option<&'static ConvDef> {
 /// All converters, sorted by name.
 pub fn all() -> &'static [&'static ConvDef] {
     &registry().sorted
+}
+
+/// The list `-dKcnv` prints, heading included: `name(arguments): output => input`.
+pub fn dump_cnv() -> String {
+    let mut out = String::from("# List of registered sample converter functions:\n");
+    for def in all() {
+        let signature = crate::arglist::signature(def.name, def.args);
+        out.push_str(&format!(
+            "{signature}: {} => {}\n",
+            def.out.name(),
+            def.input.name()
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of a converter list, by name.
+    fn lines(dump: &str) -> HashMap<&str, &str> {
+        let named = |line| {
+            Some((
+                *str::split(line, &['(', ':']).collect::<Vec<_>>().first()?,
+                line,
+            ))
+        };
+        dump.lines()
+            .filter(|l| l.contains(" => "))
+            .filter_map(named)
+            .collect()
+    }
+
+    #[test]
+    fn names_are_unique_and_sorted() {
+        assert!(all().windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert_eq!(find("upper").map(|d| d.name), Some("upper"));
+        assert!(find("uper").is_none());
+    }
+
+    #[test]
+    fn every_item_says_what_it_does() {
+        for def in all() {
+            assert!(
+                def.help.len() > 10 && def.help.ends_with('.'),
+                "{}: {}",
+                def.name,
+                def.help
+            );
+            assert!(def.args.required <= def.args.kinds.len(), "{}", def.name);
+        }
+    }
+
+    /// The list that HAProxy 3.5 prints, as recorded for the tests.
+    #[test]
+    fn the_list_is_haproxys() {
+        let (ours, theirs) = (
+            dump_cnv(),
+            include_str!("../../testdata/haproxy-3.5-cnv.txt"),
+        );
+        let (mine, mut wanted) = (lines(&ours), lines(theirs));
+        wanted.retain(|name, _| !name.starts_with("jwt_"));
+        let mut wrong: Vec<String> = Vec::new();
+        for (name, line) in &wanted {
+            match mine.get(name) {
+                None => wrong.push(format!("missing: {line}")),
+                Some(mine) if mine != line => wrong.push(format!("{mine} should be {line}")),
+                Some(_) => {}
+            }
+        }
+        for (name, line) in &mine {
+            if !wanted.contains_key(name) {
+                wrong.push(format!("unknown to HAProxy: {line}"));
+            }
+        }
+        wrong.sort();
+        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    }
 }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use crate::args::Arg;
-use crate::compile::ParseCtx;
 use crate::conv::BadArg;
 use crate::conv::operand::{int_arg, on_bytes, on_int, str_arg};
 use crate::env::Env;
@@ -18,15 +17,15 @@ converters! {
     "htonl" () Sint -> Bin, |_, s, _| on_int(s, |i| Some(bytes((i as u32).to_be_bytes().to_vec())))
         => "The number as unsigned 32 bits in network byte order.";
     "be2dec" (Str; Sint, Sint) Bin -> Str, |args, s, _| on_bytes(s, |s| Some(chunks(args, &s, write_big_endian))),
-        prepare prepare_dec
+        prepare |args, _| check_dec(args)
         => "Chunks of up to 8 bytes, big endian, in decimal, separated; an incomplete last one is kept unless the third \
             argument is 1.";
     "le2dec" (Str; Sint, Sint) Bin -> Str, |args, s, _| on_bytes(s, |s| Some(chunks(args, &s, write_little_endian))),
-        prepare prepare_dec
+        prepare |args, _| check_dec(args)
         => "Chunks of up to 8 bytes, little endian, in decimal, separated; an incomplete last one is kept unless the \
             third argument is 1.";
-    "be2hex" (Str; Sint, Sint) Bin -> Str, |args, s, _| on_bytes(s, |s| Some(chunks(args, &s, |out, c| write_hex(out, c)))),
-        prepare prepare_hex
+    "be2hex" (Str; Sint, Sint) Bin -> Str, |args, s, _| on_bytes(s, |s| Some(chunks(args, &s, write_hex))),
+        prepare |args, _| check_hex(args)
         => "Chunks of bytes in hexadecimal, separated; an incomplete last one is kept unless the third argument is 1.";
 }
 
@@ -63,7 +62,7 @@ pub fn parse_hex(text: &[u8]) -> Option<i64> {
 /// The most bytes that fit into the number of a chunk.
 const DECIMAL_CHUNK_MAX: i64 = 8;
 
-fn prepare_dec(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn check_dec(args: &[Arg]) -> Result<(), BadArg> {
     match int_arg(args, 1).unwrap_or(0) {
         1..=DECIMAL_CHUNK_MAX => check_truncate(args),
         size => Err(BadArg::new(
@@ -74,7 +73,7 @@ fn prepare_dec(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
 }
 
 /// Without separator the chunks only matter for what is cut off.
-fn prepare_hex(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn check_hex(args: &[Arg]) -> Result<(), BadArg> {
     match int_arg(args, 1) {
         None if str_arg(args, 0).is_empty() => Ok(()),
         Some(1..) => check_truncate(args),

@@ -8,7 +8,6 @@ use crate::args::Arg;
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;
 use crate::conv::operand::{bytes_of, prepared, set_prepared, slice_cow, str_arg};
-use crate::env::Env;
 use crate::value::{Absent, Fetched, Sample, Value};
 
 converters! {
@@ -132,7 +131,7 @@ impl Path {
         // The levels that are open: how far each has come, and where it ends.
         let mut levels: SmallVec<[Range<usize>; 8]> = smallvec![within];
         while let Some(level) = levels.last_mut() {
-            if level.is_empty() {
+            if level.start >= level.end {
                 levels.pop();
                 continue;
             }

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::acl::AclTable;
 use crate::compile::{Expr, Loader, ParseCtx};
 use crate::conv::Run;
 use crate::env::{Dir, Env, Now};
@@ -111,6 +112,25 @@ fn show(value: &Option<Vec<u8>>) -> String {
     }
 }
 
+/// Where the tests' expressions stand: an `http-request` rule.
+pub fn ctx<'a>(store: &'a Store, acls: Option<&'a AclTable>) -> ParseCtx<'a> {
+    ParseCtx {
+        place: Place::FE_HTTP_REQ,
+        loader: &Files,
+        store,
+        file: "test",
+        line: 1,
+        http: true,
+        acls,
+    }
+}
+
+/// Compiles an expression.
+pub fn compile(text: &str, acls: Option<&AclTable>) -> Result<Expr, String> {
+    let store = Store::new();
+    Expr::parse(text, &ctx(&store, acls)).map_err(|e| e.to_string())
+}
+
 /// The little world of a test: one header, variables, captures, files.
 pub struct World {
     header: Vec<u8>,
@@ -186,21 +206,11 @@ impl World {
 
     /// The bytes of an expression's string or binary value, or the text of any other, or why it cannot be compiled.
     pub fn run(&self, expr: &str) -> Result<Option<Vec<u8>>, String> {
-        let store = Store::new();
-        let ctx = ParseCtx {
-            place: Place::FE_HTTP_REQ,
-            loader: &Files,
-            store: &store,
-            file: "test",
-            line: 1,
-            http: true,
-            acls: None,
-        };
         let text = match expr.strip_prefix("hdr") {
             Some(chain) => format!("str(){chain}"),
             None => expr.to_string(),
         };
-        let compiled = Expr::parse(&text, &ctx).map_err(|e| e.to_string())?;
+        let compiled = compile(&text, None)?;
         let sample = match expr.strip_prefix("hdr") {
             Some(_) => self.run_steps(&compiled),
             None => compiled.eval(self),

@@ -24,6 +24,8 @@ converters! {
     "reverse" () Str -> Str, reverse => "The bytes in reverse order.";
     "reverse_dom" () Str -> Str, |_, s, _| on_bytes(s, |s| Some(Value::Str(Cow::Owned(reverse_labels(&s)))))
         => "A domain name with its labels in reverse order: `www.example.com` gives `com.example.www`.";
+    "has_ctl" (; Str) Bin -> Bool, has_ctl
+        => "Whether there is a control character (0x00 to 0x1F), other than those given.";
     "concat" (Str; Str, Str) Str -> Str, concat, prepare prepare_middle
         => "Appends a string, a variable's content and another string.";
     "add_item" (Str, Str; Str) Str -> Str, add_item, prepare prepare_add_item
@@ -55,6 +57,15 @@ fn cut_crlf<'a>(_: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a>
     on_bytes(sample, |s| {
         let end = memchr::memchr2(b'\r', b'\n', &s).unwrap_or(s.len());
         Some(Value::Str(slice_cow(s, 0..end)))
+    })
+}
+
+fn has_ctl<'a>(args: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
+    let allowed = str_arg(args, 0);
+    on_bytes(sample, |s| {
+        Some(Value::Bool(
+            s.iter().any(|c| *c < b' ' && !allowed.contains(c)),
+        ))
     })
 }
 
@@ -129,7 +140,8 @@ fn add_item<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env) -> Fetche
         let mut s = s.into_owned();
         let item = middle(args, env);
         let suffix = str_arg(args, 2);
-        if !s.is_empty() && !(item.is_empty() && suffix.is_empty()) {
+        let adds = !item.is_empty() || !suffix.is_empty();
+        if !s.is_empty() && adds {
             s.extend_from_slice(str_arg(args, 0));
         }
         s.extend_from_slice(&item);
@@ -210,6 +222,19 @@ mod tests {
             ("str(www.example.com),reverse_dom", Some("com.example.www")),
             ("str(localhost),reverse_dom", Some("localhost")),
             ("str(),reverse_dom", Some("")),
+        ]);
+    }
+
+    #[test]
+    fn control_characters() {
+        check_new(&[
+            ("str(abc),has_ctl", Some("0")),
+            ("bin(610a),has_ctl", Some("1")),
+            ("bin(6100),has_ctl", Some("1")),
+            ("bin(617f80),has_ctl", Some("0")),
+            ("bin(610962),has_ctl(\"\\t\")", Some("0")),
+            ("bin(610a62),has_ctl(\"\\t\")", Some("1")),
+            ("str(),has_ctl", Some("0")),
         ]);
     }
 }

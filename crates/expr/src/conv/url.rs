@@ -3,21 +3,19 @@
 use std::borrow::Cow;
 
 use crate::args::Arg;
-use crate::compile::ParseCtx;
 use crate::conv::BadArg;
 use crate::conv::operand::{int_arg, on_bytes, slice_cow, str_arg};
-use crate::env::Env;
-use crate::value::{Fetched, Sample, Value};
+use crate::value::Value;
 
 converters! {
-    "url_enc" (Str) Str -> Str, |_, s, _| on_bytes(s, |s| Some(Value::Str(encode(s)))), prepare prepare_encode
+    "url_enc" (Str) Str -> Str, |_, s, _| on_bytes(s, |s| Some(Value::Str(encode(s)))), prepare |args, _| check_encode(args)
         => "Percent-encodes for use in a query string; the argument may say `query`.";
     "url_dec" (; Sint) Str -> Str, |args, s, _| on_bytes(s, |s| decode(s, int_arg(args, 0).unwrap_or(0) != 0))
         => "Decodes percent signs, and `+` as a space after the `?` or, with an argument of 1, everywhere; nothing when \
             a percent sign is not followed by two digits.";
 }
 
-fn prepare_encode(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn check_encode(args: &[Arg]) -> Result<(), BadArg> {
     match str_arg(args, 0) {
         b"" | b"query" => Ok(()),
         _ => Err(BadArg::new(0, "the only type of encoding is `query`")),

@@ -13,9 +13,9 @@ converters! {
         => "Stores the input in a variable if all of up to four conditions (`ifset`, `ifgt`...) hold, and passes it on; nothing \
             when one does not, or when the variable finds no room.";
     "unset-var" (Str) Any -> Any, unset_var, prepare prepare_unset_var => "Unsets a variable, and passes the input on.";
-    "capture-req" (Sint) Str -> Str, |args, s, env| capture(args, s, env, Dir::Request), prepare prepare_capture
+    "capture-req" (Sint) Str -> Str, |args, s, env| capture(args, s, env, Dir::Request), prepare |args, _| check_capture(args)
         => "Stores the input in a request capture slot, and passes it on.";
-    "capture-res" (Sint) Str -> Str, |args, s, env| capture(args, s, env, Dir::Response), prepare prepare_capture
+    "capture-res" (Sint) Str -> Str, |args, s, env| capture(args, s, env, Dir::Response), prepare |args, _| check_capture(args)
         => "Stores the input in a response capture slot, and passes it on.";
     "debug" (; Str, Str) Any -> Same, debug
         => "Sends a line with a prefix and the input to an event sink (`buf0` if none is named), and passes the input on.";
@@ -78,7 +78,7 @@ fn unset_var<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env) -> Fetch
     Ok(sample)
 }
 
-fn prepare_capture(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn check_capture(args: &[Arg]) -> Result<(), BadArg> {
     match int_arg(args, 0) {
         Some(slot) if slot >= 0 => Ok(()),
         _ => Err(BadArg::new(0, "the capture slot is a number from 0")),

@@ -15,10 +15,12 @@ use crate::value::{Fetched, Sample, Value};
 converters! {
     "bytes" (Str; Str) Bin -> Bin, bytes, prepare prepare_bytes
         => "The bytes from an offset on, all or as many as the length says; both are numbers or variables.";
-    "field" (Sint, Str; Sint) Str -> Str, |args, s, _| on_bytes(s, |s| pick(args, s, field)), prepare check_pick
+    "field" (Sint, Str; Sint) Str -> Str, |args, s, _| on_bytes(s, |s| pick(args, s, field)), prepare |args, _| check_pick(args)
         => "Fields by number between delimiters, empty ones counted; from the end when negative.";
-    "word" (Sint, Str; Sint) Str -> Str, |args, s, _| on_bytes(s, |s| Some(pick(args, s, word).unwrap_or(NO_WORD))), prepare check_pick
+    "word" (Sint, Str; Sint) Str -> Str, |args, s, _| on_bytes(s, |s| Some(pick(args, s, word).unwrap_or(NO_WORD))), prepare |args, _| check_pick(args)
         => "Words by number between delimiters, empty ones skipped; from the end when negative.";
+    "param" (Str; Str) Str -> Str, param
+        => "The value of the first parameter of that name in a query string or the like, delimited by `&` or the character given.";
 }
 
 /// HAProxy answers an empty string where there is no such word, but nothing where there is no such field.
@@ -35,6 +37,27 @@ fn bytes<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env) -> Fetched<'
         let range = part(s.len(), usize::try_from(offset).ok(), length);
         let s = slice_cow(s, range);
         Some(if binary { Value::Bin(s) } else { Value::Str(s) })
+    })
+}
+
+/// A parameter without `=` has an empty value.
+fn param<'a>(args: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
+    let name = str_arg(args, 0);
+    let delimiter = str_arg(args, 1).first().copied().unwrap_or(b'&');
+    on_bytes(sample, |s| {
+        let mut start = 0;
+        for item in s.split(|c| *c == delimiter) {
+            let end = start + item.len();
+            match item.strip_prefix(name) {
+                Some([]) => return Some(Value::Str(slice_cow(s, end..end))),
+                Some([b'=', value @ ..]) => {
+                    let at = end - value.len();
+                    return Some(Value::Str(slice_cow(s, at..end)));
+                }
+                _ => start = end + 1,
+            }
+        }
+        None
     })
 }
 
@@ -71,7 +94,7 @@ fn part(len: usize, offset: Option<usize>, length: Option<i64>) -> Range<usize> 
     start..end
 }
 
-fn check_pick(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+fn check_pick(args: &[Arg]) -> Result<(), BadArg> {
     match int_arg(args, 0) {
         Some(0) => Err(BadArg::new(
             0,
@@ -249,6 +272,21 @@ mod tests {
             ("str(),word(1,_)", Some("")),
             ("str(___),word(1,_)", Some("")),
             ("str(f1_f2),word(-2,_,9)", Some("f1")),
+        ]);
+    }
+
+    #[test]
+    fn params() {
+        check_new(&[
+            ("str(a=b&c=d&a=r),param(a)", Some("b")),
+            ("str(a&b=c),param(a)", Some("")),
+            ("str(a=&b&c=a),param(b)", Some("")),
+            ("str(a=&b&c=a),param(a)", Some("")),
+            ("str(ab=1&b=2),param(b)", Some("2")),
+            ("str(a=1;b=2;c=4),param(b,;)", Some("2")),
+            ("str(a=1=2),param(a)", Some("1=2")),
+            ("str(a=1),param(c)", None),
+            ("str(),param(c)", None),
         ]);
     }
 }
