@@ -358,11 +358,6 @@ fn arg_int(args: &[Arg], i: usize) -> Option<i64> {
     }
 }
 
-/// The cookie called `name` (any, when that is empty) of an RDP connection request, for `balance rdp-cookie`.
-pub fn rdp_cookie<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    rdp::value(bytes, name).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;

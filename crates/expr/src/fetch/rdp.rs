@@ -39,7 +39,7 @@ fn count<'a>(args: &'a [Arg], env: &'a dyn Env, _: &mut Cursor) -> Fetched<'a> {
 }
 
 /// The value of the cookie called `name`, or of any when that is empty.
-pub(super) fn value<'a>(bytes: &'a [u8], name: &[u8]) -> Result<&'a [u8], Absent> {
+fn value<'a>(bytes: &'a [u8], name: &[u8]) -> Result<&'a [u8], Absent> {
     let text = bytes.get(HEADERS..).unwrap_or_default();
     if text.len() <= FIELD.len() {
         return Err(Absent::NotYet);
