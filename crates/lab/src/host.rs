@@ -4,8 +4,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Asks threads to stop: a flag, and a descriptor that wakes every epoll it is registered in.
@@ -97,6 +97,13 @@ impl std::fmt::Display for CpuList {
 }
 
 impl CpuList {
+    /// The CPUs this process was started on. First asked before any thread is pinned, it stays what it was then.
+    #[must_use]
+    pub fn of_process() -> Self {
+        static AT_START: OnceLock<CpuList> = OnceLock::new();
+        AT_START.get_or_init(Self::allowed).clone()
+    }
+
     /// The CPUs this thread may run on.
     #[must_use]
     pub fn allowed() -> Self {

@@ -93,6 +93,7 @@ impl Sample {
 /// # Errors
 /// When the proxy died or answered nothing at all.
 pub fn measure(load: Load, proxy: &mut Running, cpus: &CpuList, span: Span) -> Result<Sample> {
+    settle(&load);
     let _ = host::sleep(span.warm_up);
     let cpu_before = HostCpu::read(cpus);
     let before = Reading::take(&load, proxy);
@@ -138,6 +139,13 @@ pub fn measure(load: Load, proxy: &mut Running, cpus: &CpuList, span: Span) -> R
         ticks,
         cpu_shares,
     })
+}
+
+/// Opening thousands of connections takes its time, which is no part of what they cost once they stand.
+fn settle(load: &Load) {
+    const TIMEOUT: Duration = Duration::from_secs(15);
+    let until = Instant::now() + TIMEOUT;
+    while !load.settled() && Instant::now() < until && host::sleep(Duration::from_millis(5)) {}
 }
 
 impl Tick {

@@ -89,6 +89,24 @@ impl Process {
         Ok(())
     }
 
+    /// Waits for it to end by itself.
+    ///
+    /// # Errors
+    /// When it takes longer than `timeout`, or ends with a failure.
+    pub fn wait_end(&mut self, timeout: Duration) -> Result<()> {
+        let until = Instant::now() + timeout;
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("{} ended ({status}): {}", self.name, self.last_words()),
+                None if Instant::now() > until => bail!("{} does not end", self.name),
+                None => {
+                    anyhow::ensure!(crate::host::sleep(Duration::from_millis(20)), "interrupted")
+                }
+            }
+        }
+    }
+
     /// The last line of output that says something.
     fn last_words(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();

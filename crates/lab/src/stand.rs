@@ -47,7 +47,7 @@ impl Options {
 /// The usual split of the CPUs: the first for the proxy, the rest for load and origin.
 #[must_use]
 pub fn split_cpus() -> (CpuList, CpuList) {
-    let mut all = CpuList::allowed().0;
+    let mut all = CpuList::of_process().0;
     if all.len() < 2 {
         return (CpuList(all.clone()), CpuList(all));
     }

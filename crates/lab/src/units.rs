@@ -78,15 +78,21 @@ pub fn show_size(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// A count or rate with a decimal suffix: `950`, `12.3k`, `4.56M`.
+/// A count or rate with a decimal suffix and three digits: `950`, `12.3k`, `4.56M`.
 #[must_use]
 pub fn show_count(value: f64) -> String {
-    match value.abs() {
-        v if v < 1e4 => format!("{value:.0}"),
-        v if v < 1e6 => format!("{:.1}k", value / 1e3),
-        v if v < 1e9 => format!("{:.2}M", value / 1e6),
-        _ => format!("{:.2}G", value / 1e9),
-    }
+    let (scaled, suffix) = match value.abs() {
+        v if v < 1e4 => return format!("{value:.0}"),
+        v if v < 1e6 => (value / 1e3, "k"),
+        v if v < 1e9 => (value / 1e6, "M"),
+        _ => (value / 1e9, "G"),
+    };
+    let decimals = match scaled.abs() {
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{scaled:.decimals$}{suffix}")
 }
 
 /// A time in nanoseconds with the unit that leaves one to three digits before the point.
@@ -141,7 +147,10 @@ mod tests {
         assert_eq!(show_size(64), "64 B");
         assert_eq!(show_size(16384), "16 KiB");
         assert_eq!(show_size(1536 * 1024), "1.5 MiB");
+        assert_eq!(show_count(9_500.0), "9500");
         assert_eq!(show_count(12_345.0), "12.3k");
+        assert_eq!(show_count(4.0e8), "400M");
+        assert_eq!(show_count(4_560_000.0), "4.56M");
         assert_eq!(show_ns(1_500), "1.5us");
         assert_eq!(show_ns(2_340_000), "2.34ms");
     }

@@ -150,7 +150,9 @@ fn requests_per_connection_are_kept() {
         requests_per_conn: Some(10),
         ..options(origin.addr(), "/?s=1", false)
     });
-    assert_eq!((report.counts.requests, report.counts.conns), (100, 10));
+    assert_eq!(report.counts.requests, 100);
+    // The slot that comes last may have connected before it saw that nothing is left to send.
+    assert!((10..=11).contains(&report.counts.conns), "{}", report.counts.conns);
 }
 
 #[test]

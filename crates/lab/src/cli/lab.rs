@@ -108,6 +108,7 @@ impl ExperimentArgs {
             experiments::splice::run,
             experiments::workers::run,
             experiments::limits::run,
+            experiments::generators::run,
         ] {
             if crate::sys::interrupted() {
                 break;

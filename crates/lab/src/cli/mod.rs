@@ -40,6 +40,8 @@ enum Command {
     Workers(lab::ExperimentArgs),
     /// Many connections, idle connections, slow readers
     Limits(lab::ExperimentArgs),
+    /// The generator itself, beside wrk
+    Generators(lab::ExperimentArgs),
     /// Looks at this host: what should be set otherwise for a measurement, how, and why
     Doctor(lab::DoctorArgs),
     /// Every experiment, and a page that leads to them
@@ -51,6 +53,8 @@ enum Command {
 pub fn main() -> ExitCode {
     crate::sys::catch_interrupts();
     crate::host::raise_fd_limit();
+    // Asked here, before anything is pinned.
+    let _ = crate::host::CpuList::of_process();
     let result = match Cli::parse().command {
         Command::Origin(args) => args.run(),
         Command::Inject(args) => args.run(),
@@ -62,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Splice(args) => args.run(experiments::splice::run),
         Command::Workers(args) => args.run(experiments::workers::run),
         Command::Limits(args) => args.run(experiments::limits::run),
+        Command::Generators(args) => args.run(experiments::generators::run),
         Command::Doctor(args) => args.run(),
         Command::All(args) => args.run_all(),
     };

@@ -3,6 +3,7 @@
 //! What they share is here: the plan (who, how long, on which CPUs), starting a proxy and noting why it could not be,
 //! and the tables' cells. Each experiment is a file of its own with one function that gives a [`Report`].
 
+pub mod generators;
 pub mod limits;
 pub mod sessions;
 pub mod splice;

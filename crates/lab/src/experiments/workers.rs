@@ -93,7 +93,7 @@ fn aspects(plan: &Plan) -> Vec<Aspect> {
 /// # Errors
 /// When the stand cannot be built.
 pub fn run(plan: &Plan) -> Result<Report> {
-    let cpus = CpuList::allowed().0.len().max(1);
+    let cpus = CpuList::of_process().0.len().max(1);
     let steps: Vec<usize> = (0..)
         .map(|n| 1 << n)
         .take_while(|&n| n < cpus)
@@ -107,8 +107,8 @@ pub fn run(plan: &Plan) -> Result<Report> {
     );
     // With more workers than CPUs set apart for them, everybody shares all.
     let all = Plan {
-        proxy_cpus: CpuList::allowed(),
-        load_cpus: CpuList::allowed(),
+        proxy_cpus: CpuList::of_process(),
+        load_cpus: CpuList::of_process(),
         ..plan.clone()
     };
     let stand = all.stand(None)?;

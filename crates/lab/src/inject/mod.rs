@@ -119,6 +119,8 @@ pub struct Load {
     done: Vec<Arc<Progress>>,
     samples: Receiver<Counts>,
     started: Instant,
+    /// Connections that stay, so that they can be waited for.
+    staying: u64,
 }
 
 /// What a thread tells while it runs; alone on its cache line.
@@ -176,12 +178,18 @@ impl Load {
                 sender.clone(),
             )?);
         }
+        let staying = if options.requests_per_conn.is_none() {
+            options.conns as u64
+        } else {
+            0
+        };
         Ok(Self {
             stop,
             threads,
             done,
             samples,
             started,
+            staying,
         })
     }
 
@@ -194,6 +202,13 @@ impl Load {
             bytes: sum.bytes + p.bytes.load(Ordering::Relaxed),
             errors: sum.errors + p.errors.load(Ordering::Relaxed),
         })
+    }
+
+    /// Whether every connection that is to stay stands, and as many requests as there are connections are answered.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let totals = self.totals();
+        totals.conns >= self.staying && totals.requests >= self.staying
     }
 
     /// Whether all threads came to their end by themselves.

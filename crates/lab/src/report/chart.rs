@@ -313,7 +313,7 @@ impl Chart {
     }
 
     fn legend(&self, canvas: &mut impl Canvas) {
-        let width = |series: &Series| 26.0 + series.name.len() as f64 * TEXT_PX * 0.9 + 14.0;
+        let width = |series: &Series| 24.0 + series.name.len() as f64 * TEXT_PX + 18.0;
         let mut at = (WIDTH - self.series.iter().map(width).sum::<f64>()) / 2.0;
         for series in &self.series {
             canvas.line(
@@ -484,7 +484,7 @@ impl Canvas for Png<'_> {
                 let points: Vec<_> = stroke
                     .map(|(gx, gy)| (at + gx * unit, y - gy * unit))
                     .collect();
-                self.line(&points, ink, 1.0);
+                self.line(&points, ink, 2.0);
             }
             at += font::ADVANCE * unit;
         }

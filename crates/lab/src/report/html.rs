@@ -8,7 +8,7 @@ const STYLE: &str = "
 @media (prefers-color-scheme: dark) { :root { --fg: #e4e9ef; --dim: #98a4b3; --bg: #12161b; --card: #1a2027; --line: #2c353f; --accent: #7aa7ff; --good: #5bd285; --bad: #ff8a80; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--bg); color: var(--fg); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 1060px; margin: 0 auto; padding: 24px 16px 64px; }
+main { max-width: 1240px; margin: 0 auto; padding: 24px 16px 64px; }
 h1 { font-size: 1.7em; line-height: 1.2; margin: .4em 0; }
 h2 { font-size: 1.2em; margin: 2em 0 .5em; }
 p { max-width: 75ch; }
