@@ -91,6 +91,9 @@ fn place(id: u32) -> (usize, usize, usize) {
 /// The longest key and value together that an entry may have.
 pub(super) const TEXT_MAX: usize = 1 << 20;
 
+/// Numbers used up that are not worth a copy of the list.
+const WORN_SLACK: usize = if cfg!(test) { 0 } else { 1 << 16 };
+
 impl Elements {
     pub(super) fn new() -> Self {
         Elements {
@@ -135,7 +138,7 @@ impl Elements {
     /// Whether so many entries came and went that the numbers should begin anew.
     pub(super) fn is_worn(&self) -> bool {
         let end = self.end();
-        end as usize / 16 > self.len() + (1 << 16) || end > u32::MAX - 1024
+        end as usize / 16 > self.len() + WORN_SLACK || end > u32::MAX - 1024
     }
 
     /// Bytes it takes beyond the texts.

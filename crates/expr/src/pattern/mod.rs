@@ -35,3 +35,6 @@ pub use regex::{Captures, GROUPS, Regex, check_template, expand};
 pub(crate) use store::search;
 pub use store::{Listed, Store, User};
 pub use view::Kind;
+
+#[cfg(test)]
+mod tests;

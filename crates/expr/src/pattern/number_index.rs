@@ -11,7 +11,7 @@ use super::elements::Elements;
 use super::number::{self, Notation};
 use super::table::{Hashed, hash};
 
-const RECENT_MAX: usize = 256;
+const RECENT_MAX: usize = if cfg!(test) { 3 } else { 256 };
 
 pub(super) struct NumberIndex {
     notation: Notation,
