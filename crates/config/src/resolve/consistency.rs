@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use super::proxy::Rules;
-use crate::model::{Action, Balance, Caps, Mode};
+use crate::model::{Action, Balance, Caps, Mode, Options, ServerStateSource};
 use crate::raw::{RawAction, RawProxy, Settings};
 
 /// Whether a TCP proxy can turn into an HTTP one: its HTTP rules then have a use.
@@ -66,11 +66,20 @@ pub(super) fn without_http(
         ));
         s.balance = Some(Balance::RoundRobin);
     }
-    let upgraded = may_become_http(raw);
-    if upgraded {
+    if may_become_http(raw) {
+        if raw.is_frontend() && s.default_backend.is_none() && raw.use_backends.is_empty() {
+            warn(format!(
+                "Proxy '{name}' : 'switch-mode http' configured for a tcp {kind} with no backend. Incoming connections \
+                 upgraded to HTTP cannot be routed to TCP servers"
+            ));
+        }
         return;
     }
-    if s.stats.take().is_some() {
+    if raw.capture_cookie.is_some() {
+        warn(ignored("'capture' statement"));
+    }
+    let page = s.stats.take().is_some() || !raw.stats_admin.is_empty();
+    if page || !rules.stats.is_empty() {
         warn(ignored("'stats' statement"));
     }
     let redirects = !raw.redirects.is_empty();
@@ -100,6 +109,8 @@ pub(super) fn without_http(
     if s.forwarded.take().is_some() {
         warn(ignored("'option forwarded'"));
     }
+    http_options(resolver, raw, s);
+    let mut warn = |message: String| resolver.warn_plain(raw, message);
     for server in raw
         .servers
         .iter()
@@ -109,6 +120,44 @@ pub(super) fn without_http(
             "{kind} '{name}' : ignoring cookie for server '{}' as HTTP mode is disabled.",
             server.server.name
         ));
+    }
+}
+
+/// Switches that mean nothing to TCP, by their names.
+const HTTP_OPTIONS: [(Options, &str); 10] = [
+    (
+        Options::ACCEPT_INVALID_HTTP_REQUEST,
+        "accept-invalid-http-request",
+    ),
+    (
+        Options::ACCEPT_INVALID_HTTP_RESPONSE,
+        "accept-invalid-http-response",
+    ),
+    (Options::CHECKCACHE, "checkcache"),
+    (Options::HTTP_BUFFER_REQUEST, "http-buffer-request"),
+    (Options::HTTP_IGNORE_PROBES, "http-ignore-probes"),
+    (Options::HTTP_NO_DELAY, "http-no-delay"),
+    (Options::HTTP_PRETEND_KEEPALIVE, "http-pretend-keepalive"),
+    (Options::HTTP_USE_PROXY_HEADER, "http-use-proxy-header"),
+    (Options::IDLE_CLOSE_ON_RESPONSE, "idle-close-on-response"),
+    (Options::PREFER_LAST_SERVER, "prefer-last-server"),
+];
+
+fn http_options(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &mut Settings) {
+    for (option, name) in HTTP_OPTIONS {
+        if !s.options.contains(option) {
+            continue;
+        }
+        s.options.remove(option);
+        let message = format!(
+            "'option {name}' ignored for {} '{}' as it requires HTTP mode.",
+            raw.kind(),
+            raw.name
+        );
+        match s.option_lines.get(&option.bits()) {
+            Some(line) => resolver.warn(line, 0, message, None),
+            None => resolver.warn_plain(raw, message),
+        }
     }
 }
 
@@ -127,6 +176,19 @@ pub(super) fn after(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
             raw.name
         );
         resolver.warn(line, 0, message, None);
+    }
+    if raw.is_backend()
+        && s.server_state == ServerStateSource::Global
+        && resolver.raw.global.server_state_file.is_none()
+    {
+        resolver.warn_plain(
+            raw,
+            format!(
+                "backend '{}' configured to load server state file from global section 'server-state-file' directive. \
+                 Unfortunately, 'server-state-file' is not set!",
+                raw.name
+            ),
+        );
     }
     let some = |t: Option<u64>| t.is_some_and(|ms| ms > 0);
     let client = raw.caps.contains(Caps::FRONTEND) && !some(s.timeouts.client_ms);
