@@ -197,6 +197,11 @@ impl LogFormat {
         &self.inner.warnings
     }
 
+    /// Whether a line is one JSON object.
+    pub fn is_json(&self) -> bool {
+        self.inner.global.json
+    }
+
     /// The text as written.
     pub fn as_str(&self) -> &str {
         &self.inner.source

@@ -4,6 +4,7 @@
 //! what only 3.x knows, taken from its documentation).
 
 pub mod oracle;
+pub mod rule_oracle;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

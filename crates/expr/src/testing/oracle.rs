@@ -130,27 +130,28 @@ fn check_values(expr: &Expr, env: &TestEnv) {
     }
 }
 
+/// Replays `fuzz/corpus/NAME`.
+#[cfg(test)]
+pub(super) fn replay(name: &str, check: fn(&[u8])) {
+    let corpus = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(&corpus).expect("the corpus") {
+        let path = entry.expect("an entry").path();
+        let data = std::fs::read(&path).expect("an input");
+        let result = std::panic::catch_unwind(|| check(&data));
+        assert!(
+            result.is_ok(),
+            "replay with `fuzz/run {name} {}`",
+            path.display()
+        );
+        inputs += 1;
+    }
+    assert!(inputs > 0, "{corpus} is empty");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Replays `fuzz/corpus/NAME`.
-    fn replay(name: &str, check: fn(&[u8])) {
-        let corpus = format!("{}/../../fuzz/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
-        let mut inputs = 0;
-        for entry in std::fs::read_dir(&corpus).expect("the corpus") {
-            let path = entry.expect("an entry").path();
-            let data = std::fs::read(&path).expect("an input");
-            let result = std::panic::catch_unwind(|| check(&data));
-            assert!(
-                result.is_ok(),
-                "replay with `fuzz/run {name} {}`",
-                path.display()
-            );
-            inputs += 1;
-        }
-        assert!(inputs > 0, "{corpus} is empty");
-    }
 
     #[test]
     fn expressions_hold_on_the_corpus() {
