@@ -200,6 +200,92 @@ fn actions(set: &str, lines: &mut Vec<(String, Option<Status>)>) {
     lines.extend(found);
 }
 
+/// The keyword table of `docs/configuration.md`: a heading a section, a row a keyword.
+pub fn keyword_table() -> String {
+    let mut out = String::new();
+    for (title, section) in [
+        ("global", Sections::GLOBAL),
+        ("defaults, frontend, listen, backend", Sections::ALL_PROXIES),
+        ("userlist", Sections::USERLIST),
+        ("http-errors", Sections::HTTP_ERRORS),
+        ("ring", Sections::RING),
+    ] {
+        let proxies = section == Sections::ALL_PROXIES;
+        let sides = if proxies { " D F L B |" } else { "" };
+        let line = if proxies { "---|" } else { "" };
+        let _ = writeln!(
+            out,
+            "\n### {title}\n\n| Keyword |{sides} What it does |\n|---|{line}---|"
+        );
+        let mut rows: Vec<&Keyword> = keywords()
+            .filter(|k| k.sections.intersects(section))
+            .collect();
+        rows.sort_by_key(|k| k.name);
+        for k in rows {
+            let sides = match proxies {
+                true => format!(" {} |", columns(k.sections)),
+                false => String::new(),
+            };
+            let what = row_text(Status::from(&k.run), k.help, &k.run);
+            let _ = writeln!(out, "| {} |{sides} {what} |", code(k.name, k.args));
+        }
+    }
+    words_table("Words of `bind` lines", &[bind_words()], &mut out);
+    words_table("Words of `server` lines", &server_words(), &mut out);
+    out
+}
+
+/// Defaults, frontend, listen, backend: a letter where the keyword is valid.
+fn columns(sections: Sections) -> String {
+    let letters = [
+        (Sections::DEFAULTS, 'D'),
+        (Sections::FRONTEND, 'F'),
+        (Sections::LISTEN, 'L'),
+        (Sections::BACKEND, 'B'),
+    ];
+    let shown: Vec<String> = letters
+        .iter()
+        .map(|(s, letter)| if sections.contains(*s) { *letter } else { '-' }.to_string())
+        .collect();
+    shown.join(" ")
+}
+
+/// A keyword and its arguments as code, safe inside of a table.
+fn code(name: &str, args: &str) -> String {
+    let name = name.trim_end_matches('*');
+    let text = match args {
+        "" => name.to_owned(),
+        args => format!("{name} {args}"),
+    };
+    format!("`{}`", text.replace('|', "\\|"))
+}
+
+fn row_text(status: Status, help: &str, run: &Run) -> String {
+    match (status, run) {
+        (Status::Later(part), _) => format!("*later: {part}*"),
+        (_, Run::Obsolete { instead, .. }) => format!("*obsolete:* {}", instead.replace('|', "\\|")),
+        (_, Run::Harmless(why)) => format!("*no effect:* {}", why.replace('|', "\\|")),
+        (_, Run::Refused(why)) => format!("*refused:* {}", why.replace('|', "\\|")),
+        _ => help.replace('|', "\\|"),
+    }
+}
+
+fn words_table<T>(title: &str, tables: &[&[LineWord<T>]], out: &mut String) {
+    let _ = writeln!(out, "\n### {title}\n\n| Word | What it does |\n|---|---|");
+    let mut rows: Vec<&LineWord<T>> = tables.iter().flat_map(|t| t.iter()).collect();
+    rows.sort_by_key(|w| w.name);
+    for w in rows {
+        let what = match &w.run {
+            WordRun::Do(_) => w.help.to_owned(),
+            WordRun::Later(part) => format!("*later: {part}*"),
+            WordRun::Obsolete { instead, .. } => format!("*obsolete:* {instead}"),
+            WordRun::Refused(why) => format!("*refused:* {why}"),
+        };
+        let what = what.replace('|', "\\|");
+        let _ = writeln!(out, "| {} | {what} |", code(w.name, w.args));
+    }
+}
+
 /// `-dC`: the words of each line after quotes and variables were resolved, without comments, the keywords of a section
 /// indented under it. Words are quoted again where they need it.
 pub fn dump_config_tokens(files: &[SourceFile], env: &[(String, String)]) -> String {
