@@ -66,6 +66,17 @@ fn track(
         Ok(first) => first,
         Err((message, hint)) => return fail(message, hint),
     };
+    let drains = |p: usize| raw.proxies[p].settings.check.disable_on_404;
+    if drains(index) != drains(first.0) {
+        let message = format!(
+            "unable to use {} for tracking: disable-on-404 option inconsistency.",
+            name(first)
+        );
+        return fail(
+            message,
+            Some("write `http-check disable-on-404` in both backends, or in none".to_owned()),
+        );
+    }
     if server.server.check.enabled {
         return fail(
             "unable to enable checks and tracking at the same time!".to_owned(),
