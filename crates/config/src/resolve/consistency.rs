@@ -124,7 +124,7 @@ pub(super) fn without_http(
 }
 
 /// Switches that mean nothing to TCP, by their names.
-const HTTP_OPTIONS: [(Options, &str); 10] = [
+const HTTP_OPTIONS: [(Options, &str); 13] = [
     (
         Options::ACCEPT_INVALID_HTTP_REQUEST,
         "accept-invalid-http-request",
@@ -134,7 +134,16 @@ const HTTP_OPTIONS: [(Options, &str); 10] = [
         "accept-invalid-http-response",
     ),
     (Options::CHECKCACHE, "checkcache"),
+    (Options::DISABLE_H2_UPGRADE, "disable-h2-upgrade"),
     (Options::HTTP_BUFFER_REQUEST, "http-buffer-request"),
+    (
+        Options::HTTP_DROP_REQUEST_TRAILERS,
+        "http-drop-request-trailers",
+    ),
+    (
+        Options::HTTP_DROP_RESPONSE_TRAILERS,
+        "http-drop-response-trailers",
+    ),
     (Options::HTTP_IGNORE_PROBES, "http-ignore-probes"),
     (Options::HTTP_NO_DELAY, "http-no-delay"),
     (Options::HTTP_PRETEND_KEEPALIVE, "http-pretend-keepalive"),

@@ -1,4 +1,4 @@
-//! What does not fit together in one proxy: options without their protocol, servers that cannot be checked, rules that
+//! What does not fit together in one proxy: words without their protocol, servers that cannot be checked, rules that
 //! wait for nothing.
 
 use sluice_expr::Expr;
@@ -6,31 +6,12 @@ use sluice_expr::place::Place;
 
 use super::Resolver;
 use crate::model::{
-    Action, CheckAction, CheckKind, Mode, Options, PeerAddr, PortSpec, RetryOn, ServerStateSource,
-    UseSrc,
+    Action, CheckAction, CheckKind, Mode, PeerAddr, PortSpec, RetryOn, ServerStateSource, UseSrc,
 };
 use crate::raw::{RawAction, RawProxy, RawServer, Settings};
 
-/// The options that mean nothing without HTTP.
-const HTTP_OPTIONS: Options = Options::ACCEPT_INVALID_HTTP_REQUEST
-    .union(Options::ACCEPT_INVALID_HTTP_RESPONSE)
-    .union(Options::CHECKCACHE)
-    .union(Options::DISABLE_H2_UPGRADE)
-    .union(Options::HTTP_BUFFER_REQUEST)
-    .union(Options::HTTP_IGNORE_PROBES)
-    .union(Options::HTTP_NO_DELAY)
-    .union(Options::HTTP_PRETEND_KEEPALIVE)
-    .union(Options::HTTP_USE_PROXY_HEADER)
-    .union(Options::IDLE_CLOSE_ON_RESPONSE)
-    .union(Options::PREFER_LAST_SERVER)
-    .union(Options::HTTP_DROP_REQUEST_TRAILERS)
-    .union(Options::HTTP_DROP_RESPONSE_TRAILERS);
-
 pub(super) fn check(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
     let http = raw.mode() == Mode::Http;
-    if !http && !super::consistency::may_become_http(raw) {
-        http_options(resolver, raw, s);
-    }
     if !http {
         without_http(resolver, raw, s);
     }
@@ -57,24 +38,6 @@ pub(super) fn check(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
         resolver.warn_plain(raw, message);
     }
     captures_in_a_hurry(resolver, raw);
-}
-
-fn http_options(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
-    let mut given: Vec<_> = HTTP_OPTIONS
-        .intersection(s.options)
-        .iter()
-        .filter_map(|option| s.option_lines.get(&option.bits()))
-        .collect();
-    given.sort_by_key(|line| line.number);
-    for line in given {
-        let message = format!(
-            "'{}' ignored for {} '{}' as it requires HTTP mode.",
-            line.keyword(),
-            raw.kind(),
-            raw.name
-        );
-        resolver.warn(line, 0, message, None);
-    }
 }
 
 fn without_http(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
