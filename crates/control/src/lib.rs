@@ -4,6 +4,9 @@
 //! serves the pages, the binary owns the command sockets.
 
 pub mod cli;
+pub mod dump;
+pub mod fields;
+pub mod info;
 pub mod page;
 pub mod prometheus;
 pub mod stats;

@@ -307,6 +307,53 @@ pub struct ProcessCounters {
     pub failed_resolutions: Counter,
     /// Accepting was paused because a limit (`maxconn`, file descriptors) was reached.
     pub accept_pauses: Counter,
+    /// Processor time the workers did not use in the last second, percent; set by the main thread.
+    pub idle_pct: Counter,
+}
+
+impl FrontendCounters {
+    /// `clear counters`: the maxima, or everything.
+    pub fn clear(&self, all: bool) {
+        self.conns.reset_max();
+        for r in [&self.conn_rate, &self.sess_rate, &self.req_rate] {
+            r.reset_max();
+        }
+        if !all {
+            return;
+        }
+        self.responses.clear();
+        for c in [
+            &self.conn_total, &self.sess_total, &self.req_total, &self.bytes_in, &self.bytes_out, &self.denied_req,
+            &self.denied_resp, &self.denied_conn, &self.denied_sess, &self.failed_req, &self.intercepted,
+            &self.failed_rewrites, &self.internal_errors, &self.h1_sess, &self.h2_sess, &self.h3_sess,
+            &self.other_sess, &self.h1_req, &self.h2_req, &self.h3_req, &self.other_req,
+        ] {
+            c.set(0);
+        }
+    }
+}
+
+impl ServingCounters {
+    /// `clear counters`: the maxima, or everything.
+    pub fn clear(&self, all: bool) {
+        self.sessions.reset_max();
+        self.queued.reset_max();
+        self.sess_rate.reset_max();
+        for m in [&self.queue_time, &self.connect_time, &self.response_time, &self.total_time] {
+            m.reset_max();
+        }
+        if !all {
+            return;
+        }
+        self.responses.clear();
+        for c in [
+            &self.sess_total, &self.bytes_in, &self.bytes_out, &self.denied_req, &self.denied_resp, &self.failed_conns,
+            &self.failed_resp, &self.retries, &self.redispatches, &self.failed_rewrites, &self.internal_errors,
+            &self.lb_total, &self.client_aborts, &self.server_aborts, &self.connects, &self.reuses, &self.req_total,
+        ] {
+            c.set(0);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use sluice_control::cli::{self, Host, Session};
 use sluice_engine::Runtime;
 use sluice_expr::ProxyId;
 use sluice_expr::env::Now;
+use sluice_expr::vars::{Scope, VarRef};
 use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen::{self, Bound};
 use sluice_proxy::start::{Phase, Workers};
@@ -72,6 +73,18 @@ impl Host for Shell {
     }
     fn errors(&self) -> String {
         capture::show(&self.shared.runtime)
+    }
+    fn proc_var(&self, name: &str) -> Option<String> {
+        let index = VarRef::parse(name).ok()?.index;
+        let value = self.shared.proc_vars.value(index)?;
+        let mut text = Vec::new();
+        value.write_text(&mut text);
+        Some(format!("{} value=<{}>", value.type_of().name(), String::from_utf8_lossy(&text)))
+    }
+    fn set_proc_var(&self, name: &str, value: Option<&str>) -> bool {
+        let Ok(var) = VarRef::parse(name) else { return false };
+        let value = value.map(|v| sluice_expr::Value::Str(v.as_bytes().to_vec().into()));
+        var.scope == Scope::Proc && self.shared.proc_vars.set(var.index, value)
     }
     fn kick(&self, backend: ProxyId) {
         let state = self.shared.runtime.proxy(backend);

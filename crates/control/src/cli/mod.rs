@@ -1,0 +1,309 @@
+//! The runtime command line (management guide, chapter 9.3): one table of commands, from which help, completion of
+//! wrong words and `-dKcli` are made.
+//!
+//! `show` reads, `server` changes servers and proxies, `lists` changes maps and ACLs.
+
+mod lists;
+mod server;
+mod show;
+
+use sluice_config::model::CliLevel;
+use sluice_engine::Runtime;
+use sluice_expr::env::Now;
+
+/// One connection's state.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub level: CliLevel,
+    /// `prompt` was asked for: the connection stays open after a command.
+    pub prompt: bool,
+    /// `set timeout cli`, in seconds.
+    pub timeout_s: Option<u64>,
+    pub severity: bool,
+}
+
+impl Session {
+    pub fn new(level: CliLevel) -> Self {
+        Session { level, prompt: false, timeout_s: None, severity: false }
+    }
+    /// What is shown before each command in interactive mode.
+    pub fn prompt_text(&self) -> &'static str {
+        "\n> "
+    }
+}
+
+/// What commands need of the shell that runs them.
+pub trait Host {
+    fn runtime(&self) -> &Runtime;
+    fn now(&self) -> Now;
+    /// Lines of a ring, oldest first.
+    fn ring(&self, name: &str) -> Option<Vec<Vec<u8>>>;
+    /// The last malformed messages (`show errors`), written out.
+    fn errors(&self) -> String;
+    /// Grants waiting requests after a server came up or its `maxconn` grew.
+    fn kick(&self, backend: sluice_expr::ProxyId);
+    /// A process-wide variable's value as text.
+    fn proc_var(&self, name: &str) -> Option<String>;
+    fn set_proc_var(&self, name: &str, value: Option<&str>) -> bool;
+}
+
+/// What one command gives.
+pub struct Answer {
+    /// Without the empty line that ends it.
+    pub text: String,
+    /// The connection closes after it (`quit`).
+    pub close: bool,
+}
+
+/// What a command's function is given.
+pub struct Call<'a> {
+    /// The words behind the command's own.
+    pub args: &'a [&'a str],
+    /// Lines behind `<<`.
+    pub payload: &'a str,
+    pub host: &'a dyn Host,
+    pub session: &'a mut Session,
+}
+
+/// One command.
+pub struct Command {
+    pub words: &'static [&'static str],
+    /// How `help` shows its arguments.
+    pub args: &'static str,
+    pub help: &'static str,
+    pub level: CliLevel,
+    pub run: fn(&mut Call<'_>) -> String,
+}
+
+/// Every command, in the order of `help`.
+pub fn commands() -> impl Iterator<Item = &'static Command> {
+    let mut all: Vec<&'static Command> = show::COMMANDS.iter().chain(server::COMMANDS).chain(lists::COMMANDS).chain(SESSION).collect();
+    all.sort_by_key(|c| c.words.join(" "));
+    all.into_iter()
+}
+
+/// Commands about the session itself.
+const SESSION: &[Command] = &[
+    Command { words: &["operator"], args: "", help: "lower the level of the current CLI session to operator", level: CliLevel::User, run: |c| lower(c, CliLevel::Operator) },
+    Command { words: &["user"], args: "", help: "lower the level of the current CLI session to user", level: CliLevel::User, run: |c| lower(c, CliLevel::User) },
+    Command { words: &["set", "timeout", "cli"], args: "<delay>", help: "change a timeout setting", level: CliLevel::User, run: set_timeout },
+    Command { words: &["set", "severity-output"], args: "[none|number|string]", help: "set presence of severity level in feedback information", level: CliLevel::User, run: set_severity },
+    Command { words: &["show", "cli", "level"], args: "", help: "display the level of the current CLI session", level: CliLevel::User, run: |c| format!("{}\n", level_name(c.session.level)) },
+];
+
+fn lower(c: &mut Call<'_>, to: CliLevel) -> String {
+    c.session.level = c.session.level.min(to);
+    String::new()
+}
+
+fn set_timeout(c: &mut Call<'_>) -> String {
+    match c.args.first().and_then(|a| a.trim_end_matches('s').parse().ok()) {
+        Some(s) => {
+            c.session.timeout_s = Some(s);
+            String::new()
+        }
+        None => "Invalid timeout value.\n".into(),
+    }
+}
+
+fn set_severity(c: &mut Call<'_>) -> String {
+    match c.args.first() {
+        Some(&("none" | "number" | "string")) => {
+            c.session.severity = c.args[0] != "none";
+            String::new()
+        }
+        _ => "one of 'none', 'number', 'string' is a required argument\n".into(),
+    }
+}
+
+pub fn level_name(l: CliLevel) -> &'static str {
+    match l {
+        CliLevel::User => "user",
+        CliLevel::Operator => "operator",
+        CliLevel::Admin => "admin",
+    }
+}
+
+/// The answer to a command the level does not allow.
+const PERMISSION: &str = "Permission denied\n";
+
+/// Runs one command (what stands between two `;`).
+pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer {
+    let (line, payload) = match command.split_once("<<") {
+        Some((line, rest)) => (line, rest.trim_start_matches(['\r', '\n'])),
+        None => (command, ""),
+    };
+    let words = split_words(line);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let answer = |text: String| Answer { text, close: false };
+    match words.first() {
+        None => return answer(String::new()),
+        Some(&"prompt") => {
+            session.prompt = !session.prompt;
+            return answer(String::new());
+        }
+        Some(&"quit") => return Answer { text: String::new(), close: true },
+        Some(&"help") => return answer(help(&words[1..], session.level)),
+        _ => {}
+    }
+    let best = commands().filter(|c| words.starts_with(c.words)).max_by_key(|c| c.words.len());
+    match best {
+        Some(c) if c.level > session.level => answer(PERMISSION.into()),
+        Some(c) => {
+            let mut call = Call { args: &words[c.words.len()..], payload, host, session };
+            answer((c.run)(&mut call))
+        }
+        None => answer(unknown(&words, session.level)),
+    }
+}
+
+/// `help [words]`.
+fn help(words: &[&str], level: CliLevel) -> String {
+    let matching: Vec<_> = commands().filter(|c| c.level <= level && words.iter().zip(c.words).all(|(a, b)| b.starts_with(a))).collect();
+    let head = if words.is_empty() || matching.is_empty() {
+        "The following commands are valid at this level:\n"
+    } else {
+        "The following commands are valid at this level:\n"
+    };
+    let shown: Vec<_> = if matching.is_empty() { commands().filter(|c| c.level <= level).collect() } else { matching };
+    let mut out = head.to_string();
+    for c in shown {
+        out.push_str(&help_line(c));
+    }
+    out.push_str("  help [<command>]                        : list matching or all commands\n");
+    out.push_str("  prompt                                  : toggle interactive mode with prompt\n");
+    out.push_str("  quit                                    : disconnect\n");
+    out
+}
+
+fn help_line(c: &Command) -> String {
+    let left = format!("{} {}", c.words.join(" "), c.args);
+    format!("  {:<40}: {}\n", left.trim_end(), c.help)
+}
+
+/// What to say to words that are no command.
+fn unknown(words: &[&str], level: CliLevel) -> String {
+    let near: Vec<_> = commands().filter(|c| c.level <= level && c.words[0] == words[0]).collect();
+    if near.is_empty() {
+        return format!("Unknown command: '{}', please enter one of the following commands only:\n{}", words.join(" "), help(&[], level));
+    }
+    let mut out = "Unknown command, but maybe one of the following ones is a better match:\n".to_string();
+    for c in near {
+        out.push_str(&help_line(c));
+    }
+    out
+}
+
+/// The words of a command; `\` takes the next character as it is.
+fn split_words(line: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut word = String::new();
+    let mut chars = line.chars();
+    let mut open = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                word.extend(chars.next());
+                open = true;
+            }
+            ' ' | '\t' | '\r' | '\n' => {
+                if open {
+                    out.push(std::mem::take(&mut word));
+                }
+                open = false;
+            }
+            c => {
+                word.push(c);
+                open = true;
+            }
+        }
+    }
+    if open {
+        out.push(word);
+    }
+    out
+}
+
+/// How many bytes of `input` the first complete line takes, its payload (`<<`, up to an empty line) included. `None`:
+/// more must come.
+pub fn complete_line(input: &[u8]) -> Option<usize> {
+    let end = input.iter().position(|b| *b == b'\n')? + 1;
+    let line = input[..end].trim_ascii_end();
+    if !line.ends_with(b"<<") {
+        return Some(end);
+    }
+    let mut at = end;
+    loop {
+        let next = at + input[at..].iter().position(|b| *b == b'\n')? + 1;
+        if input[at..next].trim_ascii().is_empty() {
+            return Some(next);
+        }
+        at = next;
+    }
+}
+
+/// Splits a line at `;` that are not escaped. A payload belongs to the last command.
+pub fn split_line(line: &str) -> Vec<String> {
+    let (commands, payload) = match line.find("<<") {
+        Some(at) => line.split_at(at),
+        None => (line, ""),
+    };
+    let mut out = vec![String::new()];
+    let mut chars = commands.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                if let Some(last) = out.last_mut() {
+                    last.push(c);
+                    last.extend(chars.next());
+                }
+            }
+            ';' => out.push(String::new()),
+            c => {
+                if let Some(last) = out.last_mut() {
+                    last.push(c);
+                }
+            }
+        }
+    }
+    if let Some(last) = out.last_mut() {
+        last.push_str(payload);
+    }
+    out
+}
+
+/// The `-dKcli` block.
+pub fn dump_cli() -> String {
+    let mut out = "# List of registered CLI keywords:\n".to_string();
+    for c in commands() {
+        let level = match c.level {
+            CliLevel::User => "USR",
+            CliLevel::Operator => "OPR",
+            CliLevel::Admin => "ADM",
+        };
+        out.push_str(&format!("\t{} [{level}]\n", c.words.join(" ")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_payloads_and_words() {
+        assert_eq!(complete_line(b"show info\nx"), Some(10));
+        assert_eq!(complete_line(b"add map m <<\nk v\n"), None);
+        assert_eq!(complete_line(b"add map m <<\nk v\n\nnext"), Some(18));
+        assert_eq!(split_line("a;b\\;c; d"), ["a", "b\\;c", " d"]);
+        assert_eq!(split_words("set map x a\\ b c"), ["set", "map", "x", "a b", "c"]);
+    }
+
+    #[test]
+    fn every_command_is_there_once() {
+        let mut names: Vec<_> = commands().map(|c| c.words.join(" ")).collect();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

@@ -1,0 +1,244 @@
+//! Commands that look: `show ...` and `get ...` of servers.
+
+use std::fmt::Write;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+
+use sluice_config::model::{CliLevel, PeerAddr, PortSpec};
+use sluice_engine::health::CheckStatus;
+use sluice_engine::state::admin;
+use sluice_engine::{ProxyState, ServerState};
+
+use super::{Call, Command};
+use crate::dump::{self, Wanted};
+use crate::fields::At;
+use crate::{fields, info};
+
+pub const COMMANDS: &[Command] = &[
+    Command { words: &["show", "info"], args: "[desc|json|typed|float]*", help: "report information about the running process", level: CliLevel::User, run: show_info },
+    Command { words: &["show", "stat"], args: "[desc|json|no-maint|typed|up]*", help: "report counters for each proxy and server", level: CliLevel::User, run: show_stat },
+    Command { words: &["show", "schema", "json"], args: "", help: "report schema used for stats", level: CliLevel::User, run: |_| SCHEMA.to_string() },
+    Command { words: &["show", "backend"], args: "", help: "list backends in the current running config", level: CliLevel::User, run: show_backend },
+    Command { words: &["show", "servers", "state"], args: "[<backend>]", help: "dump volatile server information (all or for a single backend)", level: CliLevel::User, run: servers_state },
+    Command { words: &["show", "servers", "conn"], args: "[<backend>]", help: "dump server connections status (all or for a single backend)", level: CliLevel::User, run: servers_conn },
+    Command { words: &["show", "errors"], args: "[<px>] [request|response]", help: "report last request and/or response errors for each proxy", level: CliLevel::Operator, run: |c| c.host.errors() },
+    Command { words: &["show", "env"], args: "[var]", help: "dump environment variables known to the process", level: CliLevel::Operator, run: show_env },
+    Command { words: &["show", "events"], args: "[<sink>]", help: "show event sink state", level: CliLevel::Operator, run: show_events },
+    Command { words: &["show", "version"], args: "", help: "show version of the current process", level: CliLevel::User, run: |_| format!("{}\n", info::VERSION) },
+    Command { words: &["show", "cli", "sockets"], args: "", help: "dump list of cli sockets", level: CliLevel::Operator, run: cli_sockets },
+    Command { words: &["get", "weight"], args: "<bk>/<srv>", help: "report a server's current weight", level: CliLevel::User, run: get_weight },
+    Command { words: &["get", "var"], args: "<name>", help: "retrieve contents of a process-wide variable", level: CliLevel::User, run: get_var },
+];
+
+fn at<'a>(c: &'a Call<'_>) -> At<'a> {
+    At { rt: c.host.runtime(), now_ms: c.host.now().mono_us / 1000 }
+}
+
+fn show_info(c: &mut Call<'_>) -> String {
+    let (rt, now) = (c.host.runtime(), c.host.now());
+    if c.args.contains(&"json") {
+        info::json(rt, &now)
+    } else if c.args.contains(&"typed") {
+        info::typed(rt, &now)
+    } else {
+        info::plain(rt, &now, c.args.contains(&"desc"))
+    }
+}
+
+fn show_stat(c: &mut Call<'_>) -> String {
+    let mut w = Wanted::default();
+    let mut numbers = c.args.iter().filter_map(|a| a.parse::<i64>().ok());
+    if let (Some(iid), Some(kinds), Some(sid)) = (numbers.next(), numbers.next(), numbers.next()) {
+        w.proxy = u32::try_from(iid).ok();
+        w.kinds = u32::try_from(kinds).ok();
+        w.sid = u32::try_from(sid).ok();
+    } else if let Some(name) = c.args.first().filter(|a| !["desc", "json", "no-maint", "typed", "up"].contains(*a) && a.parse::<i64>().is_err()) {
+        match c.host.runtime().model.proxies.iter().find(|p| *p.name == **name) {
+            Some(p) => w.proxy = Some(p.puid),
+            None => return "No such proxy.\n".into(),
+        }
+    }
+    w.up = c.args.contains(&"up");
+    w.no_maint = c.args.contains(&"no-maint");
+    let at = at(c);
+    if c.args.contains(&"json") {
+        dump::json(&at, w)
+    } else if c.args.contains(&"typed") {
+        dump::typed(&at, w)
+    } else {
+        dump::csv(&at, w)
+    }
+}
+
+fn show_backend(c: &mut Call<'_>) -> String {
+    let mut out = "# name\n".to_string();
+    for p in c.host.runtime().model.proxies.iter().filter(|p| p.is_backend() && !p.disabled) {
+        let _ = writeln!(out, "{}", p.name);
+    }
+    out
+}
+
+/// The proxies a `[<backend>]` argument means.
+fn backends<'a>(c: &'a Call<'_>) -> Result<Vec<(u32, &'a ProxyState)>, String> {
+    let rt = c.host.runtime();
+    let all = rt.model.proxies.iter().zip(&rt.proxies).filter(|(p, _)| p.is_backend() && !p.disabled);
+    match c.args.first() {
+        None => Ok(all.map(|(p, s)| (p.puid, &**s)).collect()),
+        Some(name) => match all.into_iter().find(|(p, _)| *p.name == **name) {
+            Some((p, s)) => Ok(vec![(p.puid, s)]),
+            None => Err("Can't find backend.\n".into()),
+        },
+    }
+}
+
+fn addr_and_port(s: &ServerState) -> (String, u16) {
+    match &**s.addr.load() {
+        PeerAddr::Ip { ip, port } => {
+            let port = if let PortSpec::Fixed(p) = port { *p } else { 0 };
+            (ip.to_string(), port)
+        }
+        PeerAddr::Unix(path) => (format!("unix@{path}"), 0),
+        PeerAddr::Abstract { name, .. } => (format!("abns@{name}"), 0),
+        _ => ("-".into(), 0),
+    }
+}
+
+fn servers_state(c: &mut Call<'_>) -> String {
+    let list = match backends(c) {
+        Ok(l) => l,
+        Err(e) => return e,
+    };
+    let now_ms = c.host.now().mono_us / 1000;
+    let mut out = "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight srv_time_since_last_change srv_check_status srv_check_result srv_check_health srv_check_state srv_agent_state bk_f_forced_id srv_f_forced_id srv_fqdn srv_port srvrecord srv_use_ssl srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n".to_string();
+    for (puid, p) in list {
+        for s in &p.servers {
+            let (addr, port) = addr_and_port(s);
+            let h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = now_ms.saturating_sub(s.last_change_ms.load(Relaxed)) / 1000;
+            let result = match h.last.status {
+                CheckStatus::Unknown | CheckStatus::Init => 0,
+                s if s == CheckStatus::L7OkCond => 4,
+                s if s.passed() => 3,
+                _ => 2,
+            };
+            // configured and enabled bits of the check
+            let state = match (s.conf.check.enabled, s.admin() & admin::MAINT != 0) {
+                (false, _) => 0,
+                (true, true) => 14,
+                (true, false) => 6,
+            };
+            let fqdn = s.conf.hostname.as_deref().filter(|h| h.parse::<std::net::IpAddr>().is_err()).unwrap_or("-");
+            let _ = writeln!(
+                out,
+                "{puid} {} {} {} {addr} {} {} {} {} {since} {} {result} {} {state} 0 0 0 {fqdn} {port} - 0 {} {} - 0",
+                p.name,
+                s.conf.id,
+                s.name,
+                s.op() as u8,
+                s.admin(),
+                s.user_weight.load(Relaxed),
+                s.conf.weight,
+                h.last.status as u8,
+                h.counter,
+                s.conf.check.port.unwrap_or(0),
+                s.conf.check.addr.as_ref().map_or_else(|| "-".to_string(), |a| fields::peer_text(a).rsplit_once(':').map_or(String::new(), |(ip, _)| ip.to_string())),
+            );
+        }
+    }
+    out
+}
+
+fn servers_conn(c: &mut Call<'_>) -> String {
+    let list = match backends(c) {
+        Ok(l) => l,
+        Err(e) => return e,
+    };
+    let mut out = "# bkname/svname bkid/svid addr port - purge_delay used_cur used_max need_est unsafe_nb safe_nb idle_lim idle_cur idle_per_thr[1]\n".to_string();
+    for (puid, p) in list {
+        for s in &p.servers {
+            let (addr, port) = addr_and_port(s);
+            let idle = s.idle_conns.load(Relaxed).max(0);
+            let _ = writeln!(
+                out,
+                "{}/{} {puid}/{} {addr} {port} - {} {} {} {} {idle} 0 {} {idle} {idle}",
+                p.name,
+                s.name,
+                s.conf.id,
+                s.conf.pool_purge_delay_ms,
+                s.counters.sessions.now(),
+                s.counters.sessions.max(),
+                i64::from(s.counters.sessions.now()) + idle,
+                s.conf.pool_max_conn.unwrap_or(-1),
+            );
+        }
+    }
+    out
+}
+
+fn show_env(c: &mut Call<'_>) -> String {
+    match c.args.first() {
+        Some(name) => match std::env::var(name) {
+            Ok(v) => format!("{name}={v}\n"),
+            Err(_) => "Variable not found\n".into(),
+        },
+        None => std::env::vars_os().map(|(k, v)| format!("{}={}\n", k.to_string_lossy(), v.to_string_lossy())).collect(),
+    }
+}
+
+fn show_events(c: &mut Call<'_>) -> String {
+    let Some(name) = c.args.first() else {
+        let rings = c.host.runtime().model.rings.iter().map(|r| format!("  {:<10}: type=buffer, 0 dropped, {}\n", r.name, r.description.as_deref().unwrap_or("")));
+        return format!("Supported events sinks are listed below. Add -w(wait), -n(new). Any key to stop\n{}", rings.collect::<String>());
+    };
+    match c.host.ring(name) {
+        Some(lines) => lines.iter().map(|l| String::from_utf8_lossy(l).into_owned()).collect(),
+        None => "No such event sink\n".into(),
+    }
+}
+
+fn cli_sockets(c: &mut Call<'_>) -> String {
+    let mut out = "# socket lvl processes\n".to_string();
+    for s in &c.host.runtime().model.global.stats_sockets {
+        for a in &s.addrs {
+            let _ = writeln!(out, "{} {} all", socket_name(a), super::level_name(s.level));
+        }
+    }
+    out
+}
+
+fn socket_name(a: &sluice_config::model::ListenAddr) -> String {
+    use sluice_config::model::ListenAddr as L;
+    match a {
+        L::Tcp(a) => a.to_string(),
+        L::Unix(p) => format!("unix@{p}"),
+        L::Abstract { name, .. } => format!("abns@{name}"),
+        L::Fd(n) => format!("sockpair@{n}"),
+    }
+}
+
+fn get_weight(c: &mut Call<'_>) -> String {
+    match super::server::find(c) {
+        Ok((_, s)) => {
+            let scale = sluice_engine::state::WEIGHT_SCALE;
+            let now = s.effective_weight.load(Relaxed).div_ceil(scale);
+            format!("{now} (initial {})\n", s.conf.weight)
+        }
+        Err(e) => e,
+    }
+}
+
+fn get_var(c: &mut Call<'_>) -> String {
+    let Some(name) = c.args.first() else { return "Missing process-wide variable identifier.\n".into() };
+    match c.host.proc_var(name) {
+        Some(v) => format!("{name}: type={v}\n"),
+        None => "Variable not found.\n".into(),
+    }
+}
+
+/// `show schema json`: the shape of the two JSON outputs.
+const SCHEMA: &str = concat!(
+    "{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"oneOf\":[",
+    "{\"title\":\"Info\",\"type\":\"array\",\"items\":{\"title\":\"InfoItem\",\"type\":\"object\",\"required\":[\"field\",\"processNum\",\"tags\",\"value\"]}},",
+    "{\"title\":\"Stat\",\"type\":\"array\",\"items\":{\"title\":\"StatItem\",\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"objType\",\"proxyId\",\"id\",\"field\",\"processNum\",\"tags\",\"value\"]}}}",
+    "]}\n"
+);
