@@ -67,7 +67,9 @@ pub(super) fn without_http(
         s.balance = Some(Balance::RoundRobin);
     }
     if may_become_http(raw) {
-        if raw.is_frontend() && s.default_backend.is_none() && raw.use_backends.is_empty() {
+        // Only a `listen` has servers of its own that such a connection could never reach.
+        let both = raw.is_frontend() && raw.is_backend();
+        if both && s.default_backend.is_none() && raw.use_backends.is_empty() {
             warn(format!(
                 "Proxy '{name}' : 'switch-mode http' configured for a tcp {kind} with no backend. Incoming connections \
                  upgraded to HTTP cannot be routed to TCP servers"
