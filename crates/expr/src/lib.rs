@@ -8,6 +8,7 @@
 pub mod acl;
 mod arglist;
 pub mod args;
+mod cast;
 pub mod compile;
 pub mod conv;
 pub mod env;
@@ -16,9 +17,11 @@ pub mod fetch;
 pub mod logformat;
 pub mod pattern;
 pub mod place;
+mod resolve;
 mod suggest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod text;
 pub mod value;
 pub mod vars;
 

@@ -1,19 +1,19 @@
 //! The registry of sample fetches (manual chapters 7.3.2 to 7.3.7): one item each, in a file a topic, with its test
 //! beside it. Parsing, places and casts are in [`crate::compile`]; here is what each fetch is and does.
 
+pub use page::{docs_page, dump_smp};
 pub use rdp::rdp_cookie;
+use support::*;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use sluice_http::{Headers, Request, Response};
-
-use crate::args::{Arg, ArgKind, ArgSpec};
+use crate::args::{Arg, ArgSpec};
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;
-use crate::env::{Dir, Env};
+use crate::env::Env;
 use crate::place::Place;
-use crate::value::{Absent, Fetched, Sample, Type, Value};
+use crate::value::{Fetched, Type};
 
 /// How far an iterating fetch has come (which header line, where in it): opaque to callers, zeroed at the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,6 +100,7 @@ mod header;
 mod hello;
 mod later;
 mod line;
+mod page;
 mod param;
 mod payload;
 mod process;
@@ -107,6 +108,7 @@ mod proxies;
 mod rdp;
 mod ssl_hello;
 mod stream;
+mod support;
 mod tcp;
 mod var;
 
@@ -152,218 +154,13 @@ pub fn all() -> &'static [&'static FetchDef] {
     &SORTED
 }
 
-/// The list `-dKsmp` prints, heading and validity matrix included.
-pub fn dump_smp() -> String {
-    const COLUMNS: usize = 22;
-    let mut out = String::from("# List of registered sample fetch functions:\n");
-    for (i, place) in Place::all().iter().enumerate() {
-        let right = COLUMNS - 1 - i;
-        out.push('#');
-        out.push_str(&" ".repeat(right + 2));
-        out.push_str(&"/ ".repeat(i));
-        out.push_str("_.");
-        out.push_str(&"-".repeat(right + 1));
-        out.push(' ');
-        out.push_str(place.column());
-        out.push('\n');
-    }
-    out.push_str(&format!("# {} \n", "/ ".repeat(COLUMNS)));
-    out.push_str(&format!("# {}\n", "| ".repeat(COLUMNS)));
-    for def in all() {
-        out.push('[');
-        for place in Place::all().iter() {
-            out.push_str(if def.places.contains(place) {
-                " Y"
-            } else {
-                " ."
-            });
-        }
-        let signature = crate::arglist::signature(def.name, def.args);
-        out.push_str(&format!(" ] {signature}: {}\n", def.out.name()));
-    }
-    out
-}
-
-/// The documentation page of all fetches, in Markdown.
-pub fn docs_page() -> String {
-    let working = all().iter().filter(|d| matches!(d.run, Run::Fn(_))).count();
-    let mut out = format!(
-        "# Sample fetches\n\n\
-         This page is made from the registry in `crates/expr/src/fetch` (`UPDATE_DOCS=1 cargo test -p sluice-expr` writes \
-         it). Of {} fetches {working} work; the others are known and come with a later part of Sluice.\n\n\
-         An expression is a fetch and any number of converters: `fetch(arguments),converter(arguments),...`. Arguments in \
-         brackets may be left out. A type `addr` is IPv4 or IPv6, `any` is whatever was stored.\n",
-        all().len()
-    );
-    for (topic, table) in TOPICS {
-        out.push_str(&format!(
-            "\n## {topic}\n\n| fetch | type | valid in | what it gives |\n|---|---|---|---|\n"
-        ));
-        let mut sorted: Vec<&FetchDef> = table.iter().collect();
-        sorted.sort_by_key(|d| d.name);
-        for def in sorted {
-            // A proxy that is not named is the current one.
-            let current = matches!(def.args.kinds, [ArgKind::Frontend | ArgKind::Backend]);
-            let args = ArgSpec {
-                required: if current { 0 } else { def.args.required },
-                ..def.args
-            };
-            let signature = crate::arglist::signature(def.name, args);
-            let (out_type, extent) = (def.out.name(), def.places.extent());
-            out.push_str(&format!(
-                "| `{signature}` | {out_type} | {extent} | {} |\n",
-                def.help
-            ));
-        }
-    }
-    out.push_str("\n## Known, and not here yet\n");
-    for table in later::TABLES {
-        let Some(Run::Later(part)) = table.first().map(|d| d.run) else {
-            continue;
-        };
-        let names: Vec<String> = table.iter().map(|d| format!("`{}`", d.name)).collect();
-        out.push_str(&format!("\nWith {part}: {}.\n", names.join(", ")));
-    }
-    out
-}
-
-fn never<'a>() -> Fetched<'a> {
-    Err(Absent::Never)
-}
-
-fn int<'a>(value: Option<i64>) -> Fetched<'a> {
-    value.map(Sample::int).ok_or(Absent::Never)
-}
-
-fn truth<'a>(value: Option<bool>) -> Fetched<'a> {
-    value.map(Sample::bool).ok_or(Absent::Never)
-}
-
-fn text<'a>(value: Option<&'a [u8]>) -> Fetched<'a> {
-    value.map(Sample::str).ok_or(Absent::Never)
-}
-
-/// A sample that may have further occurrences behind it.
-fn more(value: Value<'_>, not_last: bool) -> Sample<'_> {
-    Sample {
-        value,
-        may_change: false,
-        not_last,
-    }
-}
-
-/// The request's head, or why it is not there.
-fn request(env: &dyn Env) -> Result<&Request, Absent> {
-    match env.request() {
-        Some(request) => Ok(request),
-        None if env.request_is_final() => Err(Absent::Never),
-        None => Err(Absent::NotYet),
-    }
-}
-
-/// The response's head, or why it is not there.
-fn response(env: &dyn Env) -> Result<&Response, Absent> {
-    match env.response() {
-        Some(response) => Ok(response),
-        None if env.response_is_final() => Err(Absent::Never),
-        None => Err(Absent::NotYet),
-    }
-}
-
-/// The headers of the message that passes by.
-fn headers_at_hand(env: &dyn Env) -> Result<&Headers, Absent> {
-    match env.direction() {
-        Dir::Request => request(env).map(|r| &r.headers),
-        Dir::Response => response(env).map(|r| &r.headers),
-    }
-}
-
-/// What `read` makes of the bytes in a channel; what it lacks will never come when they are all.
-fn content<'a>(
-    env: &'a dyn Env,
-    dir: Dir,
-    read: impl FnOnce(&'a [u8]) -> Fetched<'a>,
-) -> Fetched<'a> {
-    let content = env.content(dir).ok_or(Absent::Never)?;
-    match read(content.bytes) {
-        Err(Absent::NotYet) if content.is_final => Err(Absent::Never),
-        fetched => fetched,
-    }
-}
-
-/// The bytes a text of hexadecimal digits stands for.
-fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
-    if !text.len().is_multiple_of(2) {
-        return None;
-    }
-    let digit = |b: &u8| char::from(*b).to_digit(16);
-    text.chunks_exact(2)
-        .map(|pair| Some((digit(&pair[0])? * 16 + digit(&pair[1])?) as u8))
-        .collect()
-}
-
-/// Goes on where `cursor` stands among `lines`: `split` cuts the next thing off what it gets and says what is left
-/// of it, if anything; it gives nothing when there is no other.
-fn resume<'a, T>(
-    lines: impl Iterator<Item = &'a [u8]>,
-    cursor: &mut Cursor,
-    split: impl Fn(&'a [u8]) -> Option<(T, Option<&'a [u8]>)>,
-) -> Option<T> {
-    let [line, offset, ..] = cursor.0.map(|n| n as usize);
-    for (nth, text) in lines.enumerate().skip(line) {
-        let from = if nth == line { offset } else { 0 };
-        let Some((found, rest)) = split(text.get(from..).unwrap_or_default()) else {
-            continue;
-        };
-        (cursor.0[0], cursor.0[1]) = match rest {
-            Some(rest) => (nth as u32, (text.len() - rest.len()) as u32),
-            None => (nth as u32 + 1, 0),
-        };
-        return Some(found);
-    }
-    None
-}
-
-/// The number in a header, cookie or parameter as HAProxy reads it for the `_val` fetches: 32 bits that wrap, up to
-/// the first character above `9`; one below `0` counts as the negative digit its code is.
-fn loose_int(text: &[u8]) -> i64 {
-    let (sign, digits) = match text.strip_prefix(b"-") {
-        Some(rest) => (-1, rest),
-        None => (1, text),
-    };
-    let mut n: i32 = 0;
-    for &b in digits {
-        let digit = i32::from(b) - i32::from(b'0');
-        if digit > 9 {
-            break;
-        }
-        n = n.wrapping_mul(10).wrapping_add(digit.wrapping_mul(sign));
-    }
-    i64::from(n)
-}
-
-/// The argument as text, `None` when it was left out.
-fn arg_str(args: &[Arg], i: usize) -> Option<&[u8]> {
-    match args.get(i) {
-        Some(Arg::Str(s)) => Some(s),
-        _ => None,
-    }
-}
-
-/// The argument as a number, `None` when it was left out.
-fn arg_int(args: &[Arg], i: usize) -> Option<i64> {
-    match args.get(i) {
-        Some(Arg::Sint(n)) => Some(*n),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
 
     use super::*;
     use crate::testing::{TestEnv, compile};
+    use crate::value::Value;
 
     /// What is looked at on every request comes from the message or the configuration without being copied.
     #[test]
