@@ -266,3 +266,81 @@ fn with_unit(text: &[u8], units: &[(&[u8], u64)]) -> Option<u64> {
         worth => number.checked_mul(worth),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn arg(kind: ArgKind, text: &str) -> Option<String> {
+        typed(kind, text.as_bytes())
+            .ok()
+            .map(|arg| format!("{arg:?}"))
+    }
+
+    #[test]
+    fn every_kind_reads_its_own() {
+        let check = |kind, text: &str, want: Option<&str>| {
+            assert_eq!(arg(kind, text).as_deref(), want, "{kind:?} {text}");
+        };
+        check(ArgKind::Sint, "-12", Some("Sint(-12)"));
+        check(ArgKind::Sint, "+12", Some("Sint(12)"));
+        for wrong in ["", "-", "12x", "0x1", " 1", "1 "] {
+            check(ArgKind::Sint, wrong, None);
+        }
+        check(ArgKind::Mask4, "24", Some("Mask4(255.255.255.0)"));
+        check(ArgKind::Mask4, "0", Some("Mask4(0.0.0.0)"));
+        check(ArgKind::Mask4, "255.0.255.0", Some("Mask4(255.0.255.0)"));
+        check(ArgKind::Mask4, "33", None);
+        check(ArgKind::Mask6, "64", Some("Mask6(ffff:ffff:ffff:ffff::)"));
+        check(ArgKind::Mask6, "129", None);
+        check(ArgKind::Ipv4, "01.2.3.4", None);
+        check(ArgKind::Time, "10s", Some("TimeMs(10000)"));
+        check(ArgKind::Time, "10", Some("TimeMs(10)"));
+        check(ArgKind::Time, "1500us", Some("TimeMs(2)"));
+        check(ArgKind::Time, "2d", Some("TimeMs(172800000)"));
+        check(ArgKind::Time, "2w", None);
+        check(ArgKind::Time, "99999999999999999999s", None);
+        check(ArgKind::Size, "16k", Some("Size(16384)"));
+        check(ArgKind::Size, "1G", Some("Size(1073741824)"));
+        check(ArgKind::Size, "1x", None);
+        check(ArgKind::Server, "", None);
+        check(ArgKind::Userlist, "", None);
+    }
+
+    #[test]
+    fn signatures_show_what_may_be_left_out() {
+        let show = |required, kinds| signature("f", ArgSpec { kinds, required });
+        assert_eq!(show(0, &[]), "f");
+        assert_eq!(show(1, &[ArgKind::Str]), "f(string)");
+        assert_eq!(
+            show(0, &[ArgKind::Str, ArgKind::Sint]),
+            "f([string,integer])"
+        );
+        assert_eq!(
+            show(1, &[ArgKind::Str, ArgKind::Sint]),
+            "f(string[,integer])"
+        );
+    }
+
+    proptest! {
+        /// A mask of n bits begins with n ones and has no others.
+        #[test]
+        fn mask_lengths_count_leading_ones(n in 0u32..=32, m in 0u32..=128) {
+            let four = mask4(n.to_string().as_bytes()).expect("a mask").to_bits();
+            prop_assert_eq!((four.leading_ones(), four.count_ones()), (n, n));
+            let six = mask6(m.to_string().as_bytes()).expect("a mask").to_bits();
+            prop_assert_eq!((six.leading_ones(), six.count_ones()), (m, m));
+        }
+
+        /// Applying a mask is the same as cutting the address's text form of bits.
+        #[test]
+        fn masks_keep_the_leading_bits(address: u32, n in 0u32..=32) {
+            let mask = mask4(n.to_string().as_bytes()).expect("a mask").to_bits();
+            let bits = format!("{address:032b}");
+            let kept = format!("{:0<32}", &bits[..n as usize]);
+            prop_assert_eq!(format!("{:032b}", address & mask), kept);
+        }
+    }
+}
