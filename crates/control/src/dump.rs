@@ -27,7 +27,8 @@ impl Wanted {
         };
         let hidden = match r {
             Row::Server(_, _, s) => {
-                (self.up && !s.accepts_persistent()) || (self.no_maint && s.admin() & sluice_engine::state::admin::MAINT != 0)
+                (self.up && !s.accepts_persistent())
+                    || (self.no_maint && s.admin() & sluice_engine::state::admin::MAINT != 0)
             }
             _ => false,
         };
@@ -84,8 +85,15 @@ fn type_letter(r: &Row<'_>) -> char {
 }
 
 /// The fields that have a value, with their positions. The separator is not one.
-fn present<'a>(r: &'a Row<'a>, at: &'a At<'a>) -> impl Iterator<Item = (usize, &'static Field, V)> + 'a {
-    FIELDS.iter().enumerate().filter(|(_, f)| f.name != "-").filter_map(move |(i, f)| Some((i, f, (f.get)(r, at)?)))
+fn present<'a>(
+    r: &'a Row<'a>,
+    at: &'a At<'a>,
+) -> impl Iterator<Item = (usize, &'static Field, V)> + 'a {
+    FIELDS
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| f.name != "-")
+        .filter_map(move |(i, f)| Some((i, f, (f.get)(r, at)?)))
 }
 
 /// `show stat typed`.
@@ -94,7 +102,13 @@ pub fn typed(at: &At<'_>, w: Wanted) -> String {
     for r in wanted(at, w) {
         let (letter, iid, sid) = (type_letter(&r), r.proxy().puid, r.sid());
         for (pos, f, v) in present(&r, at) {
-            let _ = writeln!(out, "{letter}.{iid}.{sid}.{pos}.{}.1:{}:{}:{v}", f.name, f.tags.0, v.type_name());
+            let _ = writeln!(
+                out,
+                "{letter}.{iid}.{sid}.{pos}.{}.1:{}:{}:{v}",
+                f.name,
+                f.tags.0,
+                v.type_name()
+            );
         }
     }
     out

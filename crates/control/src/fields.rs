@@ -54,7 +54,10 @@ pub fn rows(rt: &Runtime) -> Vec<Row<'_>> {
         }
         if conf.is_frontend() {
             out.push(Row::Frontend(conf, state));
-            if conf.options.contains(sluice_config::model::Options::SOCKET_STATS) {
+            if conf
+                .options
+                .contains(sluice_config::model::Options::SOCKET_STATS)
+            {
                 out.extend(state.listeners.iter().map(|l| Row::Listener(conf, l)));
             }
         }
@@ -69,7 +72,10 @@ pub fn rows(rt: &Runtime) -> Vec<Row<'_>> {
 impl<'a> Row<'a> {
     pub fn proxy(&self) -> &'a Proxy {
         match self {
-            Row::Frontend(p, _) | Row::Listener(p, _) | Row::Server(p, _, _) | Row::Backend(p, _) => p,
+            Row::Frontend(p, _)
+            | Row::Listener(p, _)
+            | Row::Server(p, _, _)
+            | Row::Backend(p, _) => p,
         }
     }
     /// 0 frontend, 1 backend, 2 server, 3 listener.
@@ -93,7 +99,10 @@ impl<'a> Row<'a> {
             Row::Frontend(..) => "FRONTEND".into(),
             Row::Backend(..) => "BACKEND".into(),
             Row::Server(_, _, s) => s.name.to_string(),
-            Row::Listener(_, l) => l.name.as_ref().map_or_else(|| format!("sock-{}", l.id), ToString::to_string),
+            Row::Listener(_, l) => l
+                .name
+                .as_ref()
+                .map_or_else(|| format!("sock-{}", l.id), ToString::to_string),
         }
     }
     /// What a server or backend counts.
@@ -157,10 +166,14 @@ pub fn status(r: &Row<'_>) -> String {
 
 fn server_status(s: &ServerState) -> String {
     let flags = s.admin();
-    if flags & admin::RESOLUTION_MAINT != 0 && flags & (admin::FORCED_MAINT | admin::CONFIG_MAINT) == 0 {
+    if flags & admin::RESOLUTION_MAINT != 0
+        && flags & (admin::FORCED_MAINT | admin::CONFIG_MAINT) == 0
+    {
         return "MAINT (resolution)".into();
     }
-    if flags & admin::INHERITED_MAINT != 0 && flags & (admin::FORCED_MAINT | admin::CONFIG_MAINT) == 0 {
+    if flags & admin::INHERITED_MAINT != 0
+        && flags & (admin::FORCED_MAINT | admin::CONFIG_MAINT) == 0
+    {
         return format!("MAINT (via {})", s.conf.track.as_deref().unwrap_or(""));
     }
     if flags & admin::MAINT != 0 {
@@ -175,7 +188,11 @@ fn server_status(s: &ServerState) -> String {
         _ if flags & admin::DRAIN != 0 => "DRAIN".into(),
         OpState::Stopping => "NOLB".into(),
         _ if !checked => "no check".into(),
-        _ if h.counter < h.rise + h.fall - 1 && h.last.status != CheckStatus::Init && h.counter >= h.rise && !h.last.status.passed() => {
+        _ if h.counter < h.rise + h.fall - 1
+            && h.last.status != CheckStatus::Init
+            && h.counter >= h.rise
+            && !h.last.status.passed() =>
+        {
             format!("UP{}", partial(h.counter + 1 - h.rise, h.fall))
         }
         _ => "UP".into(),
@@ -191,7 +208,11 @@ pub fn peer_text(a: &PeerAddr) -> String {
                 PortSpec::FromClient => "0".into(),
                 PortSpec::Offset(o) => format!("{o:+}"),
             };
-            if ip.is_ipv4() { format!("{ip}:{port}") } else { format!("[{ip}]:{port}") }
+            if ip.is_ipv4() {
+                format!("{ip}:{port}")
+            } else {
+                format!("[{ip}]:{port}")
+            }
         }
         PeerAddr::Unix(_) => "unix".into(),
         PeerAddr::Abstract { .. } => "unix".into(),
@@ -233,7 +254,10 @@ fn health<R>(s: &ServerState, f: impl FnOnce(&sluice_engine::health::Health) -> 
 }
 
 fn active(p: &ProxyState, backup: bool) -> u32 {
-    p.servers.iter().filter(|s| s.conf.backup == backup && s.is_usable()).count() as u32
+    p.servers
+        .iter()
+        .filter(|s| s.conf.backup == backup && s.is_usable())
+        .count() as u32
 }
 
 fn weight(s: &ServerState) -> u32 {
@@ -401,7 +425,10 @@ fn class(r: &Row<'_>, class: usize) -> Option<V> {
     if !r.http() {
         return None;
     }
-    let c = r.serving().map(|c| &c.responses).or(r.frontend().map(|c| &c.responses))?;
+    let c = r
+        .serving()
+        .map(|c| &c.responses)
+        .or(r.frontend().map(|c| &c.responses))?;
     u64v(c.class(class))
 }
 
@@ -412,7 +439,10 @@ fn compression(r: &Row<'_>) -> Option<V> {
     }
 }
 
-fn mean(r: &Row<'_>, pick: fn(&sluice_engine::counters::ServingCounters) -> &sluice_engine::counters::Mean) -> Option<V> {
+fn mean(
+    r: &Row<'_>,
+    pick: fn(&sluice_engine::counters::ServingCounters) -> &sluice_engine::counters::Mean,
+) -> Option<V> {
     let c = r.serving()?;
     u32v(pick(c).mean(c.sess_total.value()) as u32)
 }

@@ -147,7 +147,12 @@ pub fn json(rt: &Runtime, now: &Now) -> String {
         .enumerate()
         .map(|(pos, i)| {
             let v = (i.get)(rt, now);
-            format!("{{\"field\":{{\"pos\":{pos},\"name\":\"{}\"}},\"processNum\":1,{},{}}}", i.name, tags_json(i.tags), value_json(&v))
+            format!(
+                "{{\"field\":{{\"pos\":{pos},\"name\":\"{}\"}},\"processNum\":1,{},{}}}",
+                i.name,
+                tags_json(i.tags),
+                value_json(&v)
+            )
         })
         .collect();
     format!("[{}]\n", items.join(","))

@@ -79,10 +79,16 @@ impl Host for Shell {
         let value = self.shared.proc_vars.value(index)?;
         let mut text = Vec::new();
         value.write_text(&mut text);
-        Some(format!("{} value=<{}>", value.type_of().name(), String::from_utf8_lossy(&text)))
+        Some(format!(
+            "{} value=<{}>",
+            value.type_of().name(),
+            String::from_utf8_lossy(&text)
+        ))
     }
     fn set_proc_var(&self, name: &str, value: Option<&str>) -> bool {
-        let Ok(var) = VarRef::parse(name) else { return false };
+        let Ok(var) = VarRef::parse(name) else {
+            return false;
+        };
         let value = value.map(|v| sluice_expr::Value::Str(v.as_bytes().to_vec().into()));
         var.scope == Scope::Proc && self.shared.proc_vars.set(var.index, value)
     }

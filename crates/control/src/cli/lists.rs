@@ -10,21 +10,111 @@ use sluice_expr::pattern::{EditError, EntryId, List, User};
 use super::{Call, Command};
 
 pub const COMMANDS: &[Command] = &[
-    Command { words: &["show", "map"], args: "[@ver] [map]", help: "report available maps or dump a map's contents", level: CliLevel::User, run: |c| show(c, User::Map) },
-    Command { words: &["show", "acl"], args: "[@<ver>] <acl>]", help: "report available acls or dump an acl's contents", level: CliLevel::User, run: |c| show(c, User::Acl) },
-    Command { words: &["get", "map"], args: "<acl> <value>", help: "report the keys and values matching a sample for a map", level: CliLevel::User, run: |c| get(c, User::Map) },
-    Command { words: &["get", "acl"], args: "<acl> <value>", help: "report the patterns matching a sample for an ACL", level: CliLevel::User, run: |c| get(c, User::Acl) },
-    Command { words: &["add", "map"], args: "[@<ver>] <map> <key> <val>", help: "add a map entry (payload supported instead of key/val)", level: CliLevel::Admin, run: |c| add(c, User::Map) },
-    Command { words: &["add", "acl"], args: "[@<ver>] <acl> <pattern>", help: "add an acl entry", level: CliLevel::Admin, run: |c| add(c, User::Acl) },
-    Command { words: &["set", "map"], args: "<map> [<key>|#<ref>] <value>", help: "modify a map entry", level: CliLevel::Admin, run: set },
-    Command { words: &["del", "map"], args: "<map> [<key>|#<ref>]", help: "delete map entries matching <key>", level: CliLevel::Admin, run: |c| del(c, User::Map) },
-    Command { words: &["del", "acl"], args: "<acl> [<key>|#<ref>]", help: "delete acl entries matching <key>", level: CliLevel::Admin, run: |c| del(c, User::Acl) },
-    Command { words: &["clear", "map"], args: "[@<ver>] <map>", help: "clear the contents of this map", level: CliLevel::Admin, run: |c| clear(c, User::Map) },
-    Command { words: &["clear", "acl"], args: "[@<ver>] <acl>", help: "clear the contents of this acl", level: CliLevel::Admin, run: |c| clear(c, User::Acl) },
-    Command { words: &["prepare", "map"], args: "<acl>", help: "prepare a new version for atomic map replacement", level: CliLevel::Admin, run: |c| prepare(c, User::Map) },
-    Command { words: &["prepare", "acl"], args: "<acl>", help: "prepare a new version for atomic ACL replacement", level: CliLevel::Admin, run: |c| prepare(c, User::Acl) },
-    Command { words: &["commit", "map"], args: "@<ver> <map>", help: "commit the map at this version", level: CliLevel::Admin, run: |c| commit(c, User::Map) },
-    Command { words: &["commit", "acl"], args: "@<ver> <acl>", help: "commit the ACL at this version", level: CliLevel::Admin, run: |c| commit(c, User::Acl) },
+    Command {
+        words: &["show", "map"],
+        args: "[@ver] [map]",
+        help: "report available maps or dump a map's contents",
+        level: CliLevel::User,
+        run: |c| show(c, User::Map),
+    },
+    Command {
+        words: &["show", "acl"],
+        args: "[@<ver>] <acl>]",
+        help: "report available acls or dump an acl's contents",
+        level: CliLevel::User,
+        run: |c| show(c, User::Acl),
+    },
+    Command {
+        words: &["get", "map"],
+        args: "<acl> <value>",
+        help: "report the keys and values matching a sample for a map",
+        level: CliLevel::User,
+        run: |c| get(c, User::Map),
+    },
+    Command {
+        words: &["get", "acl"],
+        args: "<acl> <value>",
+        help: "report the patterns matching a sample for an ACL",
+        level: CliLevel::User,
+        run: |c| get(c, User::Acl),
+    },
+    Command {
+        words: &["add", "map"],
+        args: "[@<ver>] <map> <key> <val>",
+        help: "add a map entry (payload supported instead of key/val)",
+        level: CliLevel::Admin,
+        run: |c| add(c, User::Map),
+    },
+    Command {
+        words: &["add", "acl"],
+        args: "[@<ver>] <acl> <pattern>",
+        help: "add an acl entry",
+        level: CliLevel::Admin,
+        run: |c| add(c, User::Acl),
+    },
+    Command {
+        words: &["set", "map"],
+        args: "<map> [<key>|#<ref>] <value>",
+        help: "modify a map entry",
+        level: CliLevel::Admin,
+        run: set,
+    },
+    Command {
+        words: &["del", "map"],
+        args: "<map> [<key>|#<ref>]",
+        help: "delete map entries matching <key>",
+        level: CliLevel::Admin,
+        run: |c| del(c, User::Map),
+    },
+    Command {
+        words: &["del", "acl"],
+        args: "<acl> [<key>|#<ref>]",
+        help: "delete acl entries matching <key>",
+        level: CliLevel::Admin,
+        run: |c| del(c, User::Acl),
+    },
+    Command {
+        words: &["clear", "map"],
+        args: "[@<ver>] <map>",
+        help: "clear the contents of this map",
+        level: CliLevel::Admin,
+        run: |c| clear(c, User::Map),
+    },
+    Command {
+        words: &["clear", "acl"],
+        args: "[@<ver>] <acl>",
+        help: "clear the contents of this acl",
+        level: CliLevel::Admin,
+        run: |c| clear(c, User::Acl),
+    },
+    Command {
+        words: &["prepare", "map"],
+        args: "<acl>",
+        help: "prepare a new version for atomic map replacement",
+        level: CliLevel::Admin,
+        run: |c| prepare(c, User::Map),
+    },
+    Command {
+        words: &["prepare", "acl"],
+        args: "<acl>",
+        help: "prepare a new version for atomic ACL replacement",
+        level: CliLevel::Admin,
+        run: |c| prepare(c, User::Acl),
+    },
+    Command {
+        words: &["commit", "map"],
+        args: "@<ver> <map>",
+        help: "commit the map at this version",
+        level: CliLevel::Admin,
+        run: |c| commit(c, User::Map),
+    },
+    Command {
+        words: &["commit", "acl"],
+        args: "@<ver> <acl>",
+        help: "commit the ACL at this version",
+        level: CliLevel::Admin,
+        run: |c| commit(c, User::Acl),
+    },
 ];
 
 fn kind(user: User) -> &'static str {
@@ -35,9 +125,15 @@ fn kind(user: User) -> &'static str {
 }
 
 /// `[@ver] <reference>` and the words behind.
-fn open<'a>(c: &'a Call<'_>, user: User) -> Result<(Option<u32>, Arc<List>, &'a [&'a str]), String> {
+fn open<'a>(
+    c: &'a Call<'_>,
+    user: User,
+) -> Result<(Option<u32>, Arc<List>, &'a [&'a str]), String> {
     let (version, rest) = match c.args.first().and_then(|a| a.strip_prefix('@')) {
-        Some(v) => (Some(v.parse().map_err(|_| "Invalid version.\n".to_string())?), &c.args[1..]),
+        Some(v) => (
+            Some(v.parse().map_err(|_| "Invalid version.\n".to_string())?),
+            &c.args[1..],
+        ),
         None => (None, c.args),
     };
     let Some((name, rest)) = rest.split_first() else {
@@ -46,7 +142,10 @@ fn open<'a>(c: &'a Call<'_>, user: User) -> Result<(Option<u32>, Arc<List>, &'a 
     let list = c.host.runtime().model.patterns.find(name, user);
     match list {
         Some(list) => Ok((version, list, rest)),
-        None => Err(format!("Unknown {} identifier. Please use #<id> or <file>.\n", kind(user))),
+        None => Err(format!(
+            "Unknown {} identifier. Please use #<id> or <file>.\n",
+            kind(user)
+        )),
     }
 }
 
@@ -64,9 +163,24 @@ fn show(c: &mut Call<'_>, user: User) -> String {
             User::Acl => l.in_acl,
             User::Map => l.in_map,
         };
-        for l in c.host.runtime().model.patterns.lists().into_iter().filter(fits) {
+        for l in c
+            .host
+            .runtime()
+            .model
+            .patterns
+            .lists()
+            .into_iter()
+            .filter(fits)
+        {
             let (curr, next) = l.list.versions();
-            let _ = writeln!(out, "{} ({}) {}. curr_ver={curr} next_ver={next} entry_cnt={}", l.id, l.file, l.description, l.list.len());
+            let _ = writeln!(
+                out,
+                "{} ({}) {}. curr_ver={curr} next_ver={next} entry_cnt={}",
+                l.id,
+                l.file,
+                l.description,
+                l.list.len()
+            );
         }
         return out;
     }
@@ -91,11 +205,17 @@ fn get(c: &mut Call<'_>, user: User) -> String {
         Ok(o) => o,
         Err(e) => return e,
     };
-    let Some(key) = rest.first() else { return "Missing value.\n".into() };
+    let Some(key) = rest.first() else {
+        return "Missing value.\n".into();
+    };
     let mut out = String::new();
     for found in list.search(&Value::Str(key.as_bytes().into())) {
         let how = found.kind;
-        let case = if how.ignore_case { "insensitive" } else { "sensitive" };
+        let case = if how.ignore_case {
+            "insensitive"
+        } else {
+            "sensitive"
+        };
         let _ = match (&found.entry, user) {
             (None, _) => writeln!(out, "type={}, case={case}, match=no", how.method.name()),
             (Some((pattern, value)), User::Map) => writeln!(
@@ -124,8 +244,15 @@ fn add(c: &mut Call<'_>, user: User) -> String {
     };
     if !payload.is_empty() {
         for line in payload.lines().filter(|l| !l.trim().is_empty()) {
-            let (key, value) = line.trim().split_once([' ', '\t']).unwrap_or((line.trim(), ""));
-            let (key, value) = if user == User::Acl { (line.trim(), "") } else { (key, value.trim()) };
+            let (key, value) = line
+                .trim()
+                .split_once([' ', '\t'])
+                .unwrap_or((line.trim(), ""));
+            let (key, value) = if user == User::Acl {
+                (line.trim(), "")
+            } else {
+                (key, value.trim())
+            };
             if let Err(e) = list.add(version, key.as_bytes(), value.as_bytes()) {
                 return format!("{e}.\n");
             }
@@ -150,7 +277,9 @@ fn set(c: &mut Call<'_>) -> String {
         Ok(o) => o,
         Err(e) => return e,
     };
-    let [key, value @ ..] = rest else { return "'set map' expects three parameters: map identifier, key and value.\n".into() };
+    let [key, value @ ..] = rest else {
+        return "'set map' expects three parameters: map identifier, key and value.\n".into();
+    };
     let value = value.join(" ");
     match reference(key) {
         Some(id) => done(list.set_entry(id, value.as_bytes())),
@@ -163,7 +292,9 @@ fn del(c: &mut Call<'_>, user: User) -> String {
         Ok(o) => o,
         Err(e) => return e,
     };
-    let Some(key) = rest.first() else { return "This command expects two parameters: identifier and key.\n".into() };
+    let Some(key) = rest.first() else {
+        return "This command expects two parameters: identifier and key.\n".into();
+    };
     match reference(key) {
         Some(id) => done(list.delete_entry(id)),
         None => done(list.delete(version, key.as_bytes())),

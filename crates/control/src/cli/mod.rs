@@ -24,7 +24,12 @@ pub struct Session {
 
 impl Session {
     pub fn new(level: CliLevel) -> Self {
-        Session { level, prompt: false, timeout_s: None, severity: false }
+        Session {
+            level,
+            prompt: false,
+            timeout_s: None,
+            severity: false,
+        }
     }
     /// What is shown before each command in interactive mode.
     pub fn prompt_text(&self) -> &'static str {
@@ -77,18 +82,53 @@ pub struct Command {
 
 /// Every command, in the order of `help`.
 pub fn commands() -> impl Iterator<Item = &'static Command> {
-    let mut all: Vec<&'static Command> = show::COMMANDS.iter().chain(server::COMMANDS).chain(lists::COMMANDS).chain(SESSION).collect();
+    let mut all: Vec<&'static Command> = show::COMMANDS
+        .iter()
+        .chain(server::COMMANDS)
+        .chain(lists::COMMANDS)
+        .chain(SESSION)
+        .collect();
     all.sort_by_key(|c| c.words.join(" "));
     all.into_iter()
 }
 
 /// Commands about the session itself.
 const SESSION: &[Command] = &[
-    Command { words: &["operator"], args: "", help: "lower the level of the current CLI session to operator", level: CliLevel::User, run: |c| lower(c, CliLevel::Operator) },
-    Command { words: &["user"], args: "", help: "lower the level of the current CLI session to user", level: CliLevel::User, run: |c| lower(c, CliLevel::User) },
-    Command { words: &["set", "timeout", "cli"], args: "<delay>", help: "change a timeout setting", level: CliLevel::User, run: set_timeout },
-    Command { words: &["set", "severity-output"], args: "[none|number|string]", help: "set presence of severity level in feedback information", level: CliLevel::User, run: set_severity },
-    Command { words: &["show", "cli", "level"], args: "", help: "display the level of the current CLI session", level: CliLevel::User, run: |c| format!("{}\n", level_name(c.session.level)) },
+    Command {
+        words: &["operator"],
+        args: "",
+        help: "lower the level of the current CLI session to operator",
+        level: CliLevel::User,
+        run: |c| lower(c, CliLevel::Operator),
+    },
+    Command {
+        words: &["user"],
+        args: "",
+        help: "lower the level of the current CLI session to user",
+        level: CliLevel::User,
+        run: |c| lower(c, CliLevel::User),
+    },
+    Command {
+        words: &["set", "timeout", "cli"],
+        args: "<delay>",
+        help: "change a timeout setting",
+        level: CliLevel::User,
+        run: set_timeout,
+    },
+    Command {
+        words: &["set", "severity-output"],
+        args: "[none|number|string]",
+        help: "set presence of severity level in feedback information",
+        level: CliLevel::User,
+        run: set_severity,
+    },
+    Command {
+        words: &["show", "cli", "level"],
+        args: "",
+        help: "display the level of the current CLI session",
+        level: CliLevel::User,
+        run: |c| format!("{}\n", level_name(c.session.level)),
+    },
 ];
 
 fn lower(c: &mut Call<'_>, to: CliLevel) -> String {
@@ -97,7 +137,11 @@ fn lower(c: &mut Call<'_>, to: CliLevel) -> String {
 }
 
 fn set_timeout(c: &mut Call<'_>) -> String {
-    match c.args.first().and_then(|a| a.trim_end_matches('s').parse().ok()) {
+    match c
+        .args
+        .first()
+        .and_then(|a| a.trim_end_matches('s').parse().ok())
+    {
         Some(s) => {
             c.session.timeout_s = Some(s);
             String::new()
@@ -142,15 +186,27 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
             session.prompt = !session.prompt;
             return answer(String::new());
         }
-        Some(&"quit") => return Answer { text: String::new(), close: true },
+        Some(&"quit") => {
+            return Answer {
+                text: String::new(),
+                close: true,
+            };
+        }
         Some(&"help") => return answer(help(&words[1..], session.level)),
         _ => {}
     }
-    let best = commands().filter(|c| words.starts_with(c.words)).max_by_key(|c| c.words.len());
+    let best = commands()
+        .filter(|c| words.starts_with(c.words))
+        .max_by_key(|c| c.words.len());
     match best {
         Some(c) if c.level > session.level => answer(PERMISSION.into()),
         Some(c) => {
-            let mut call = Call { args: &words[c.words.len()..], payload, host, session };
+            let mut call = Call {
+                args: &words[c.words.len()..],
+                payload,
+                host,
+                session,
+            };
             answer((c.run)(&mut call))
         }
         None => answer(unknown(&words, session.level)),
@@ -159,19 +215,27 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
 
 /// `help [words]`.
 fn help(words: &[&str], level: CliLevel) -> String {
-    let matching: Vec<_> = commands().filter(|c| c.level <= level && words.iter().zip(c.words).all(|(a, b)| b.starts_with(a))).collect();
+    let matching: Vec<_> = commands()
+        .filter(|c| c.level <= level && words.iter().zip(c.words).all(|(a, b)| b.starts_with(a)))
+        .collect();
     let head = if words.is_empty() || matching.is_empty() {
         "The following commands are valid at this level:\n"
     } else {
         "The following commands are valid at this level:\n"
     };
-    let shown: Vec<_> = if matching.is_empty() { commands().filter(|c| c.level <= level).collect() } else { matching };
+    let shown: Vec<_> = if matching.is_empty() {
+        commands().filter(|c| c.level <= level).collect()
+    } else {
+        matching
+    };
     let mut out = head.to_string();
     for c in shown {
         out.push_str(&help_line(c));
     }
     out.push_str("  help [<command>]                        : list matching or all commands\n");
-    out.push_str("  prompt                                  : toggle interactive mode with prompt\n");
+    out.push_str(
+        "  prompt                                  : toggle interactive mode with prompt\n",
+    );
     out.push_str("  quit                                    : disconnect\n");
     out
 }
@@ -183,11 +247,18 @@ fn help_line(c: &Command) -> String {
 
 /// What to say to words that are no command.
 fn unknown(words: &[&str], level: CliLevel) -> String {
-    let near: Vec<_> = commands().filter(|c| c.level <= level && c.words[0] == words[0]).collect();
+    let near: Vec<_> = commands()
+        .filter(|c| c.level <= level && c.words[0] == words[0])
+        .collect();
     if near.is_empty() {
-        return format!("Unknown command: '{}', please enter one of the following commands only:\n{}", words.join(" "), help(&[], level));
+        return format!(
+            "Unknown command: '{}', please enter one of the following commands only:\n{}",
+            words.join(" "),
+            help(&[], level)
+        );
     }
-    let mut out = "Unknown command, but maybe one of the following ones is a better match:\n".to_string();
+    let mut out =
+        "Unknown command, but maybe one of the following ones is a better match:\n".to_string();
     for c in near {
         out.push_str(&help_line(c));
     }
@@ -296,7 +367,10 @@ mod tests {
         assert_eq!(complete_line(b"add map m <<\nk v\n"), None);
         assert_eq!(complete_line(b"add map m <<\nk v\n\nnext"), Some(18));
         assert_eq!(split_line("a;b\\;c; d"), ["a", "b\\;c", " d"]);
-        assert_eq!(split_words("set map x a\\ b c"), ["set", "map", "x", "a b", "c"]);
+        assert_eq!(
+            split_words("set map x a\\ b c"),
+            ["set", "map", "x", "a b", "c"]
+        );
     }
 
     #[test]

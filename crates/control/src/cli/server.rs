@@ -9,32 +9,123 @@ use sluice_engine::{ProxyState, ServerState};
 use super::{Call, Command};
 
 pub const COMMANDS: &[Command] = &[
-    Command { words: &["set", "server"], args: "<bk>/<srv> [opts]", help: "change a server's state, weight, address or ssl", level: CliLevel::Admin, run: set_server },
-    Command { words: &["set", "weight"], args: "<bk>/<srv>  (DEPRECATED)", help: "change a server's weight (use 'set server' instead)", level: CliLevel::Admin, run: set_weight },
-    Command { words: &["enable", "server"], args: "(DEPRECATED)", help: "enable a disabled server (use 'set server' instead)", level: CliLevel::Admin, run: |c| with_server(c, |c, p, s| state(c, p, s, "ready")) },
-    Command { words: &["disable", "server"], args: "(DEPRECATED)", help: "disable a server for maintenance (use 'set server' instead)", level: CliLevel::Admin, run: |c| with_server(c, |c, p, s| state(c, p, s, "maint")) },
-    Command { words: &["set", "maxconn", "server"], args: "<bk>/<srv> <value>", help: "change a server's maxconn setting", level: CliLevel::Admin, run: maxconn_server },
-    Command { words: &["set", "maxconn", "frontend"], args: "<frontend> <value>", help: "change a frontend's maxconn setting", level: CliLevel::Admin, run: maxconn_frontend },
-    Command { words: &["set", "maxconn", "global"], args: "<value>", help: "change the per-process maxconn setting", level: CliLevel::Admin, run: maxconn_global },
-    Command { words: &["enable", "frontend"], args: "<frontend>", help: "re-enable specific frontend", level: CliLevel::Admin, run: |c| frontend(c, |p| p.disabled.store(false, Relaxed)) },
-    Command { words: &["disable", "frontend"], args: "<frontend>", help: "temporarily disable specific frontend", level: CliLevel::Admin, run: |c| frontend(c, |p| p.disabled.store(true, Relaxed)) },
-    Command { words: &["shutdown", "sessions", "server"], args: "<bk>/<srv>", help: "kill sessions on a server", level: CliLevel::Admin, run: |c| with_server(c, |_, _, s| { s.shutdown_epoch.fetch_add(1, Relaxed); String::new() }) },
-    Command { words: &["clear", "counters"], args: "[all]", help: "clear max statistics counters (or all counters)", level: CliLevel::Operator, run: clear_counters },
-    Command { words: &["set", "var"], args: "<name> <expression>", help: "set variable from an expression", level: CliLevel::Admin, run: set_var },
+    Command {
+        words: &["set", "server"],
+        args: "<bk>/<srv> [opts]",
+        help: "change a server's state, weight, address or ssl",
+        level: CliLevel::Admin,
+        run: set_server,
+    },
+    Command {
+        words: &["set", "weight"],
+        args: "<bk>/<srv>  (DEPRECATED)",
+        help: "change a server's weight (use 'set server' instead)",
+        level: CliLevel::Admin,
+        run: set_weight,
+    },
+    Command {
+        words: &["enable", "server"],
+        args: "(DEPRECATED)",
+        help: "enable a disabled server (use 'set server' instead)",
+        level: CliLevel::Admin,
+        run: |c| with_server(c, |c, p, s| state(c, p, s, "ready")),
+    },
+    Command {
+        words: &["disable", "server"],
+        args: "(DEPRECATED)",
+        help: "disable a server for maintenance (use 'set server' instead)",
+        level: CliLevel::Admin,
+        run: |c| with_server(c, |c, p, s| state(c, p, s, "maint")),
+    },
+    Command {
+        words: &["set", "maxconn", "server"],
+        args: "<bk>/<srv> <value>",
+        help: "change a server's maxconn setting",
+        level: CliLevel::Admin,
+        run: maxconn_server,
+    },
+    Command {
+        words: &["set", "maxconn", "frontend"],
+        args: "<frontend> <value>",
+        help: "change a frontend's maxconn setting",
+        level: CliLevel::Admin,
+        run: maxconn_frontend,
+    },
+    Command {
+        words: &["set", "maxconn", "global"],
+        args: "<value>",
+        help: "change the per-process maxconn setting",
+        level: CliLevel::Admin,
+        run: maxconn_global,
+    },
+    Command {
+        words: &["enable", "frontend"],
+        args: "<frontend>",
+        help: "re-enable specific frontend",
+        level: CliLevel::Admin,
+        run: |c| frontend(c, |p| p.disabled.store(false, Relaxed)),
+    },
+    Command {
+        words: &["disable", "frontend"],
+        args: "<frontend>",
+        help: "temporarily disable specific frontend",
+        level: CliLevel::Admin,
+        run: |c| frontend(c, |p| p.disabled.store(true, Relaxed)),
+    },
+    Command {
+        words: &["shutdown", "sessions", "server"],
+        args: "<bk>/<srv>",
+        help: "kill sessions on a server",
+        level: CliLevel::Admin,
+        run: |c| {
+            with_server(c, |_, _, s| {
+                s.shutdown_epoch.fetch_add(1, Relaxed);
+                String::new()
+            })
+        },
+    },
+    Command {
+        words: &["clear", "counters"],
+        args: "[all]",
+        help: "clear max statistics counters (or all counters)",
+        level: CliLevel::Operator,
+        run: clear_counters,
+    },
+    Command {
+        words: &["set", "var"],
+        args: "<name> <expression>",
+        help: "set variable from an expression",
+        level: CliLevel::Admin,
+        run: set_var,
+    },
 ];
 
 /// The server a `<bk>/<srv>` argument names.
 pub fn find<'a>(c: &'a Call<'_>) -> Result<(&'a ProxyState, &'a ServerState), String> {
-    let Some(name) = c.args.first() else { return Err("Require 'backend/server'.\n".into()) };
+    let Some(name) = c.args.first() else {
+        return Err("Require 'backend/server'.\n".into());
+    };
     let (backend, server) = name.split_once('/').ok_or("Require 'backend/server'.\n")?;
     let rt = c.host.runtime();
-    let is_backend = |p: &&std::sync::Arc<ProxyState>| *p.name == *backend && rt.model.proxy(p.id).is_backend();
-    let p = rt.proxies.iter().find(is_backend).ok_or("No such backend.\n")?;
-    let s = p.servers.iter().find(|s| *s.name == *server).ok_or("No such server.\n")?;
+    let is_backend =
+        |p: &&std::sync::Arc<ProxyState>| *p.name == *backend && rt.model.proxy(p.id).is_backend();
+    let p = rt
+        .proxies
+        .iter()
+        .find(is_backend)
+        .ok_or("No such backend.\n")?;
+    let s = p
+        .servers
+        .iter()
+        .find(|s| *s.name == *server)
+        .ok_or("No such server.\n")?;
     Ok((p, s))
 }
 
-fn with_server(c: &mut Call<'_>, act: fn(&Call<'_>, &ProxyState, &ServerState) -> String) -> String {
+fn with_server(
+    c: &mut Call<'_>,
+    act: fn(&Call<'_>, &ProxyState, &ServerState) -> String,
+) -> String {
     match find(c) {
         Ok((p, s)) => act(c, p, s),
         Err(e) => e,
@@ -66,8 +157,14 @@ fn set_server(c: &mut Call<'_>) -> String {
 /// `ready`, `drain`, `maint`.
 fn state(c: &Call<'_>, p: &ProxyState, s: &ServerState, to: &str) -> String {
     match to {
-        "ready" => s.change_admin(0, admin::FORCED_MAINT | admin::FORCED_DRAIN | admin::CONFIG_MAINT),
-        "drain" => s.change_admin(admin::FORCED_DRAIN, admin::FORCED_MAINT | admin::CONFIG_MAINT),
+        "ready" => s.change_admin(
+            0,
+            admin::FORCED_MAINT | admin::FORCED_DRAIN | admin::CONFIG_MAINT,
+        ),
+        "drain" => s.change_admin(
+            admin::FORCED_DRAIN,
+            admin::FORCED_MAINT | admin::CONFIG_MAINT,
+        ),
         "maint" => {
             s.change_admin(admin::FORCED_MAINT, 0);
             s.queue.wake_all();
@@ -84,10 +181,18 @@ fn changed(c: &Call<'_>, p: &ProxyState, s: &ServerState) {
     let rt = c.host.runtime();
     let own = format!("{}/{}", p.name, s.name);
     for q in &rt.proxies {
-        for t in q.servers.iter().filter(|t| t.conf.track.as_ref().is_some_and(|n| *n == own || (q.id == p.id && **n == *s.name))) {
+        for t in q.servers.iter().filter(|t| {
+            t.conf
+                .track
+                .as_ref()
+                .is_some_and(|n| *n == own || (q.id == p.id && **n == *s.name))
+        }) {
             let (maint, drain) = (s.admin() & admin::MAINT != 0, s.admin() & admin::DRAIN != 0);
             let flags = |on: bool, flag: u8| if on { (flag, 0) } else { (0, flag) };
-            let (m, d) = (flags(maint, admin::INHERITED_MAINT), flags(drain, admin::INHERITED_DRAIN));
+            let (m, d) = (
+                flags(maint, admin::INHERITED_MAINT),
+                flags(drain, admin::INHERITED_DRAIN),
+            );
             t.change_admin(m.0 | d.0, m.1 | d.1);
             q.state_changed();
             c.host.kick(q.id);
@@ -109,7 +214,10 @@ fn set_weight(c: &mut Call<'_>) -> String {
 /// A number 0..256, or a percentage of the configured weight.
 fn weight(c: &Call<'_>, p: &ProxyState, s: &ServerState, text: &str) -> String {
     let new = match text.strip_suffix('%') {
-        Some(percent) => percent.parse::<u32>().ok().map(|n| (n * s.conf.weight).div_ceil(100)),
+        Some(percent) => percent
+            .parse::<u32>()
+            .ok()
+            .map(|n| (n * s.conf.weight).div_ceil(100)),
         None => text.parse::<u32>().ok(),
     };
     let Some(new) = new else {
@@ -138,9 +246,12 @@ fn address(s: &ServerState, addr: &str, rest: &[&str]) -> String {
         PeerAddr::Unresolved { port, .. } => (None, *port),
         _ => return "This server's address cannot be changed.\n".into(),
     };
-    let Ok(ip) = addr.parse::<std::net::IpAddr>() else { return format!("Invalid addr format: '{addr}'.\n") };
+    let Ok(ip) = addr.parse::<std::net::IpAddr>() else {
+        return format!("Invalid addr format: '{addr}'.\n");
+    };
     let new_port = port.map_or(old_port, PortSpec::Fixed);
-    s.addr.store(std::sync::Arc::new(PeerAddr::Ip { ip, port: new_port }));
+    s.addr
+        .store(std::sync::Arc::new(PeerAddr::Ip { ip, port: new_port }));
     s.change_admin(0, admin::RESOLUTION_MAINT);
     let mut said = Vec::new();
     match old_ip {
@@ -163,7 +274,10 @@ fn health(c: &Call<'_>, p: &ProxyState, s: &ServerState, to: &str) -> String {
         return "cannot change health on a tracking server.\n".into();
     }
     {
-        let mut h = s.health.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut h = s
+            .health
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         h.counter = match to {
             "up" | "stopping" => h.rise + h.fall - 1,
             "down" => 0,
@@ -188,7 +302,9 @@ fn maxconn_server(c: &mut Call<'_>) -> String {
         Ok(found) => found,
         Err(e) => return e,
     };
-    let Some(n) = number(c.args.get(1)) else { return "Integer value expected.\n".into() };
+    let Some(n) = number(c.args.get(1)) else {
+        return "Integer value expected.\n".into();
+    };
     s.maxconn.store(n, Relaxed);
     if s.conf.minconn == s.conf.maxconn {
         s.minconn.store(n, Relaxed);
@@ -199,9 +315,15 @@ fn maxconn_server(c: &mut Call<'_>) -> String {
 
 /// The frontend an argument names, given to `act`.
 fn frontend(c: &mut Call<'_>, act: impl FnOnce(&ProxyState)) -> String {
-    let Some(name) = c.args.first() else { return "A frontend name is expected.\n".into() };
+    let Some(name) = c.args.first() else {
+        return "A frontend name is expected.\n".into();
+    };
     let rt = c.host.runtime();
-    match rt.proxies.iter().find(|p| *p.name == **name && rt.model.proxy(p.id).is_frontend()) {
+    match rt
+        .proxies
+        .iter()
+        .find(|p| *p.name == **name && rt.model.proxy(p.id).is_frontend())
+    {
         Some(p) => {
             act(p);
             String::new()
@@ -211,7 +333,9 @@ fn frontend(c: &mut Call<'_>, act: impl FnOnce(&ProxyState)) -> String {
 }
 
 fn maxconn_frontend(c: &mut Call<'_>) -> String {
-    let Some(n) = number(c.args.get(1)) else { return "Integer value expected.\n".into() };
+    let Some(n) = number(c.args.get(1)) else {
+        return "Integer value expected.\n".into();
+    };
     frontend(c, |p| p.fe_maxconn.store(n, Relaxed))
 }
 
@@ -219,7 +343,10 @@ fn maxconn_global(c: &mut Call<'_>) -> String {
     match number(c.args.first()) {
         Some(0) => {
             let rt = c.host.runtime();
-            rt.maxconn.store(rt.model.global.maxconn.unwrap_or(rt.maxconn.load(Relaxed)), Relaxed);
+            rt.maxconn.store(
+                rt.model.global.maxconn.unwrap_or(rt.maxconn.load(Relaxed)),
+                Relaxed,
+            );
             String::new()
         }
         Some(n) => {
@@ -250,7 +377,10 @@ fn set_var(c: &mut Call<'_>) -> String {
     let (Some(name), Some(value)) = (c.args.first(), c.args.get(1)) else {
         return "Missing variable name or value.\n".into();
     };
-    let text = value.strip_prefix("str(").and_then(|v| v.strip_suffix(')')).or_else(|| value.strip_prefix("int(").and_then(|v| v.strip_suffix(')')));
+    let text = value
+        .strip_prefix("str(")
+        .and_then(|v| v.strip_suffix(')'))
+        .or_else(|| value.strip_prefix("int(").and_then(|v| v.strip_suffix(')')));
     match text {
         Some(v) if c.host.set_proc_var(name, Some(v)) => String::new(),
         Some(_) => "Failed to set the variable.\n".into(),

@@ -15,23 +15,104 @@ use crate::fields::At;
 use crate::{fields, info};
 
 pub const COMMANDS: &[Command] = &[
-    Command { words: &["show", "info"], args: "[desc|json|typed|float]*", help: "report information about the running process", level: CliLevel::User, run: show_info },
-    Command { words: &["show", "stat"], args: "[desc|json|no-maint|typed|up]*", help: "report counters for each proxy and server", level: CliLevel::User, run: show_stat },
-    Command { words: &["show", "schema", "json"], args: "", help: "report schema used for stats", level: CliLevel::User, run: |_| SCHEMA.to_string() },
-    Command { words: &["show", "backend"], args: "", help: "list backends in the current running config", level: CliLevel::User, run: show_backend },
-    Command { words: &["show", "servers", "state"], args: "[<backend>]", help: "dump volatile server information (all or for a single backend)", level: CliLevel::User, run: servers_state },
-    Command { words: &["show", "servers", "conn"], args: "[<backend>]", help: "dump server connections status (all or for a single backend)", level: CliLevel::User, run: servers_conn },
-    Command { words: &["show", "errors"], args: "[<px>] [request|response]", help: "report last request and/or response errors for each proxy", level: CliLevel::Operator, run: |c| c.host.errors() },
-    Command { words: &["show", "env"], args: "[var]", help: "dump environment variables known to the process", level: CliLevel::Operator, run: show_env },
-    Command { words: &["show", "events"], args: "[<sink>]", help: "show event sink state", level: CliLevel::Operator, run: show_events },
-    Command { words: &["show", "version"], args: "", help: "show version of the current process", level: CliLevel::User, run: |_| format!("{}\n", info::VERSION) },
-    Command { words: &["show", "cli", "sockets"], args: "", help: "dump list of cli sockets", level: CliLevel::Operator, run: cli_sockets },
-    Command { words: &["get", "weight"], args: "<bk>/<srv>", help: "report a server's current weight", level: CliLevel::User, run: get_weight },
-    Command { words: &["get", "var"], args: "<name>", help: "retrieve contents of a process-wide variable", level: CliLevel::User, run: get_var },
+    Command {
+        words: &["show", "info"],
+        args: "[desc|json|typed|float]*",
+        help: "report information about the running process",
+        level: CliLevel::User,
+        run: show_info,
+    },
+    Command {
+        words: &["show", "stat"],
+        args: "[desc|json|no-maint|typed|up]*",
+        help: "report counters for each proxy and server",
+        level: CliLevel::User,
+        run: show_stat,
+    },
+    Command {
+        words: &["show", "schema", "json"],
+        args: "",
+        help: "report schema used for stats",
+        level: CliLevel::User,
+        run: |_| SCHEMA.to_string(),
+    },
+    Command {
+        words: &["show", "backend"],
+        args: "",
+        help: "list backends in the current running config",
+        level: CliLevel::User,
+        run: show_backend,
+    },
+    Command {
+        words: &["show", "servers", "state"],
+        args: "[<backend>]",
+        help: "dump volatile server information (all or for a single backend)",
+        level: CliLevel::User,
+        run: servers_state,
+    },
+    Command {
+        words: &["show", "servers", "conn"],
+        args: "[<backend>]",
+        help: "dump server connections status (all or for a single backend)",
+        level: CliLevel::User,
+        run: servers_conn,
+    },
+    Command {
+        words: &["show", "errors"],
+        args: "[<px>] [request|response]",
+        help: "report last request and/or response errors for each proxy",
+        level: CliLevel::Operator,
+        run: |c| c.host.errors(),
+    },
+    Command {
+        words: &["show", "env"],
+        args: "[var]",
+        help: "dump environment variables known to the process",
+        level: CliLevel::Operator,
+        run: show_env,
+    },
+    Command {
+        words: &["show", "events"],
+        args: "[<sink>]",
+        help: "show event sink state",
+        level: CliLevel::Operator,
+        run: show_events,
+    },
+    Command {
+        words: &["show", "version"],
+        args: "",
+        help: "show version of the current process",
+        level: CliLevel::User,
+        run: |_| format!("{}\n", info::VERSION),
+    },
+    Command {
+        words: &["show", "cli", "sockets"],
+        args: "",
+        help: "dump list of cli sockets",
+        level: CliLevel::Operator,
+        run: cli_sockets,
+    },
+    Command {
+        words: &["get", "weight"],
+        args: "<bk>/<srv>",
+        help: "report a server's current weight",
+        level: CliLevel::User,
+        run: get_weight,
+    },
+    Command {
+        words: &["get", "var"],
+        args: "<name>",
+        help: "retrieve contents of a process-wide variable",
+        level: CliLevel::User,
+        run: get_var,
+    },
 ];
 
 fn at<'a>(c: &'a Call<'_>) -> At<'a> {
-    At { rt: c.host.runtime(), now_ms: c.host.now().mono_us / 1000 }
+    At {
+        rt: c.host.runtime(),
+        now_ms: c.host.now().mono_us / 1000,
+    }
 }
 
 fn show_info(c: &mut Call<'_>) -> String {
@@ -52,8 +133,17 @@ fn show_stat(c: &mut Call<'_>) -> String {
         w.proxy = u32::try_from(iid).ok();
         w.kinds = u32::try_from(kinds).ok();
         w.sid = u32::try_from(sid).ok();
-    } else if let Some(name) = c.args.first().filter(|a| !["desc", "json", "no-maint", "typed", "up"].contains(*a) && a.parse::<i64>().is_err()) {
-        match c.host.runtime().model.proxies.iter().find(|p| *p.name == **name) {
+    } else if let Some(name) = c.args.first().filter(|a| {
+        !["desc", "json", "no-maint", "typed", "up"].contains(*a) && a.parse::<i64>().is_err()
+    }) {
+        match c
+            .host
+            .runtime()
+            .model
+            .proxies
+            .iter()
+            .find(|p| *p.name == **name)
+        {
             Some(p) => w.proxy = Some(p.puid),
             None => return "No such proxy.\n".into(),
         }
@@ -72,7 +162,14 @@ fn show_stat(c: &mut Call<'_>) -> String {
 
 fn show_backend(c: &mut Call<'_>) -> String {
     let mut out = "# name\n".to_string();
-    for p in c.host.runtime().model.proxies.iter().filter(|p| p.is_backend() && !p.disabled) {
+    for p in c
+        .host
+        .runtime()
+        .model
+        .proxies
+        .iter()
+        .filter(|p| p.is_backend() && !p.disabled)
+    {
         let _ = writeln!(out, "{}", p.name);
     }
     out
@@ -81,7 +178,12 @@ fn show_backend(c: &mut Call<'_>) -> String {
 /// The proxies a `[<backend>]` argument means.
 fn backends<'a>(c: &'a Call<'_>) -> Result<Vec<(u32, &'a ProxyState)>, String> {
     let rt = c.host.runtime();
-    let all = rt.model.proxies.iter().zip(&rt.proxies).filter(|(p, _)| p.is_backend() && !p.disabled);
+    let all = rt
+        .model
+        .proxies
+        .iter()
+        .zip(&rt.proxies)
+        .filter(|(p, _)| p.is_backend() && !p.disabled);
     match c.args.first() {
         None => Ok(all.map(|(p, s)| (p.puid, &**s)).collect()),
         Some(name) => match all.into_iter().find(|(p, _)| *p.name == **name) {
@@ -127,7 +229,12 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 (true, true) => 14,
                 (true, false) => 6,
             };
-            let fqdn = s.conf.hostname.as_deref().filter(|h| h.parse::<std::net::IpAddr>().is_err()).unwrap_or("-");
+            let fqdn = s
+                .conf
+                .hostname
+                .as_deref()
+                .filter(|h| h.parse::<std::net::IpAddr>().is_err())
+                .unwrap_or("-");
             let _ = writeln!(
                 out,
                 "{puid} {} {} {} {addr} {} {} {} {} {since} {} {result} {} {state} 0 0 0 {fqdn} {port} - 0 {} {} - 0",
@@ -141,7 +248,12 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 h.last.status as u8,
                 h.counter,
                 s.conf.check.port.unwrap_or(0),
-                s.conf.check.addr.as_ref().map_or_else(|| "-".to_string(), |a| fields::peer_text(a).rsplit_once(':').map_or(String::new(), |(ip, _)| ip.to_string())),
+                s.conf.check.addr.as_ref().map_or_else(
+                    || "-".to_string(),
+                    |a| fields::peer_text(a)
+                        .rsplit_once(':')
+                        .map_or(String::new(), |(ip, _)| ip.to_string())
+                ),
             );
         }
     }
@@ -181,17 +293,31 @@ fn show_env(c: &mut Call<'_>) -> String {
             Ok(v) => format!("{name}={v}\n"),
             Err(_) => "Variable not found\n".into(),
         },
-        None => std::env::vars_os().map(|(k, v)| format!("{}={}\n", k.to_string_lossy(), v.to_string_lossy())).collect(),
+        None => std::env::vars_os()
+            .map(|(k, v)| format!("{}={}\n", k.to_string_lossy(), v.to_string_lossy()))
+            .collect(),
     }
 }
 
 fn show_events(c: &mut Call<'_>) -> String {
     let Some(name) = c.args.first() else {
-        let rings = c.host.runtime().model.rings.iter().map(|r| format!("  {:<10}: type=buffer, 0 dropped, {}\n", r.name, r.description.as_deref().unwrap_or("")));
-        return format!("Supported events sinks are listed below. Add -w(wait), -n(new). Any key to stop\n{}", rings.collect::<String>());
+        let rings = c.host.runtime().model.rings.iter().map(|r| {
+            format!(
+                "  {:<10}: type=buffer, 0 dropped, {}\n",
+                r.name,
+                r.description.as_deref().unwrap_or("")
+            )
+        });
+        return format!(
+            "Supported events sinks are listed below. Add -w(wait), -n(new). Any key to stop\n{}",
+            rings.collect::<String>()
+        );
     };
     match c.host.ring(name) {
-        Some(lines) => lines.iter().map(|l| String::from_utf8_lossy(l).into_owned()).collect(),
+        Some(lines) => lines
+            .iter()
+            .map(|l| String::from_utf8_lossy(l).into_owned())
+            .collect(),
         None => "No such event sink\n".into(),
     }
 }
@@ -228,7 +354,9 @@ fn get_weight(c: &mut Call<'_>) -> String {
 }
 
 fn get_var(c: &mut Call<'_>) -> String {
-    let Some(name) = c.args.first() else { return "Missing process-wide variable identifier.\n".into() };
+    let Some(name) = c.args.first() else {
+        return "Missing process-wide variable identifier.\n".into();
+    };
     match c.host.proc_var(name) {
         Some(v) => format!("{name}: type={v}\n"),
         None => "Variable not found.\n".into(),
