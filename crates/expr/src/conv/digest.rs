@@ -80,9 +80,14 @@ const NAMES: &[(&[&str], Algorithm)] = &[
 /// The largest input block of the algorithms (SHA3-256's); HMAC pads its key to it.
 const BLOCK_MAX: usize = 136;
 
+/// A message to be authenticated comes in up to this many parts.
+const MESSAGE_PARTS_MAX: usize = 4;
+
 impl Algorithm {
     pub const SHA1: Algorithm = Algorithm::Aws(&aws::SHA1_FOR_LEGACY_USE_ONLY);
     pub const SHA256: Algorithm = Algorithm::Aws(&aws::SHA256);
+    pub const SHA384: Algorithm = Algorithm::Aws(&aws::SHA384);
+    pub const SHA512: Algorithm = Algorithm::Aws(&aws::SHA512);
 
     /// The algorithm of that OpenSSL name, in any case.
     pub fn named(name: &str) -> Option<Algorithm> {
@@ -115,9 +120,10 @@ impl Algorithm {
         }
     }
 
-    /// RFC 2104.
+    /// RFC 2104, of a message in up to four parts.
     pub fn hmac(self, key: &[u8], message: &[&[u8]]) -> Hash {
         debug_assert!(self.block_len() <= BLOCK_MAX);
+        debug_assert!(message.len() <= MESSAGE_PARTS_MAX);
         let hashed;
         let key = if key.len() > self.block_len() {
             hashed = self.hash(&[key]);
@@ -133,12 +139,11 @@ impl Algorithm {
             block
         };
         let (inner, outer) = (pad(0x36), pad(0x5c));
-        let mut parts = [&[][..]; 4];
+        let mut parts = [&[][..]; 1 + MESSAGE_PARTS_MAX];
         parts[0] = &inner[..self.block_len()];
         for (slot, part) in parts[1..].iter_mut().zip(message) {
             *slot = part;
         }
-        debug_assert!(message.len() < parts.len());
         let inner = self.hash(&parts);
         self.hash(&[&outer[..self.block_len()], inner.as_ref()])
     }

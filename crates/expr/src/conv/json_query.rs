@@ -15,7 +15,7 @@ use crate::value::{Fetched, Sample, Value};
 
 converters! {
     "json_query" (Str; Str) Str -> Any, json_query, prepare |args, _| prepare_query(args)
-        => "The value at a JSON path like `$.a.b[2]` (`\\\\.` for a dot in a name): strings unescaped, numbers as text or, with \
+        => "The value at a JSON path like `$.a.b[2]` (`\\.` for a dot in a name): strings unescaped, numbers as text or, with \
             `int`, as integers, booleans, arrays as they stand.";
 }
 

@@ -14,7 +14,7 @@ use crate::value::{Fetched, Sample, Value};
 
 converters! {
     "regsub" (Reg, Str; Str) Str -> Str, regsub, prepare prepare_regsub
-        => "Replaces the first match of a regular expression, or with the flag `g` all; `i` ignores case; `\\\\0` to `\\\\9` are \
+        => "Replaces the first match of a regular expression, or with the flag `g` all; `i` ignores case; `\\0` to `\\9` are \
             what was matched.";
 }
 
