@@ -11,6 +11,7 @@ later_actions! {
     "sc-inc-gpc1*" in [conn sess content tcpres req res after] "stick tables";
     "sc-set-gpt*" in [conn sess content tcpres req res after] "stick tables";
     "sc-set-gpt0*" in [conn sess content tcpres req res after] "stick tables";
+    "lua.*" in [content tcpres req res] "Lua";
     "cache-use" in [req] "the cache";
     "cache-store" in [res] "the cache";
     "do-resolve*" in [content req] "resolvers";
