@@ -26,4 +26,4 @@ l4-demo: l4-deps
 
 # Nanoseconds per packet and packets per second, beside nftables; see docs/l4-performance.md.
 l4-bench: l4-deps
-	cargo test --release -p sluice-l4 --test bench -- --ignored --nocapture --test-threads 1
+	cargo test -p sluice-l4 --test bench -- --ignored --nocapture --test-threads 1

@@ -130,10 +130,12 @@ impl Director {
             self.settings.nat = true;
             self.programs.set_settings(&self.settings)?;
         }
+        let wanted: std::collections::HashSet<&str> =
+            services.iter().map(|s| s.name.as_str()).collect();
         let gone: Vec<String> = self
             .installed
             .keys()
-            .filter(|n| !services.iter().any(|s| s.name == **n))
+            .filter(|n| !wanted.contains(n.as_str()))
             .cloned()
             .collect();
         for name in gone {
@@ -333,6 +335,28 @@ impl Director {
                 slot.entry.tunnel_source = Some(e.source);
             }
             self.programs.set_server(*index, &slot.entry)?;
+        }
+        Ok(())
+    }
+
+    /// The ways to many servers at once: one pass over the table however many there are.
+    pub fn set_egresses(&mut self, found: HashMap<IpAddr, Egress>) -> Result<(), LoadError> {
+        self.egress.extend(found);
+        for (index, slot) in self.slots.values_mut() {
+            let Some(e) = self.egress.get(&slot.entry.address) else {
+                continue;
+            };
+            let entry = ServerEntry {
+                ifindex: e.ifindex,
+                next_hop: e.next_hop,
+                own_mac: e.own_mac,
+                tunnel_source: Some(e.source),
+                ..slot.entry
+            };
+            if entry != slot.entry {
+                slot.entry = entry;
+                self.programs.set_server(*index, &slot.entry)?;
+            }
         }
         Ok(())
     }

@@ -86,6 +86,9 @@ impl Sizes {
 
 type Bytes<const N: usize> = [u8; N];
 
+/// All programs of the object.
+const PROGRAMS: [&str; 5] = ["director", "decap", "pass", "drop", "generate"];
+
 /// The loaded programs and their maps. Dropping it detaches what it attached; a process that is killed leaves its
 /// programs forwarding by the last tables (see [`Netlink::set_xdp`]).
 pub struct Programs {
@@ -102,6 +105,7 @@ pub struct Programs {
     service_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
     counters: PerCpuArray<MapData, u64>,
     tunnel_ends: HashMap<MapData, Bytes<VIP_KEY>, u32>,
+    generator: PerCpuArray<MapData, u64>,
 }
 
 /// What a test run gives.
@@ -134,7 +138,7 @@ impl Programs {
             .map_max_entries("server_tallies", sizes.servers)
             .map_max_entries("rings", sizes.rings)
             .load(OBJECT)?;
-        for name in ["director", "decap", "pass"] {
+        for name in PROGRAMS {
             program(&mut ebpf, name)?
                 .load()
                 .map_err(|source| LoadError::Program { name, source })?;
@@ -150,6 +154,7 @@ impl Programs {
             service_tallies: take(&mut ebpf, "service_tallies")?,
             counters: take(&mut ebpf, "counters")?,
             tunnel_ends: take(&mut ebpf, "tunnel_ends")?,
+            generator: take(&mut ebpf, "generator")?,
             ebpf,
             attached: Vec::new(),
         })
@@ -272,6 +277,21 @@ impl Programs {
             .map_err(map("tunnel_ends"))
     }
 
+    /// How many clients the program "generate" plays, a power of two.
+    pub fn set_generator(&mut self, clients: u64) -> Result<(), LoadError> {
+        let all = aya::util::nr_cpus().map_err(|(_, e)| LoadError::Attach {
+            interface: "all cores".into(),
+            source: e,
+        })?;
+        let values = aya::maps::PerCpuValues::try_from(vec![clients - 1; all]).map_err(|e| {
+            LoadError::Attach {
+                interface: "all cores".into(),
+                source: e,
+            }
+        })?;
+        self.generator.set(1, values, 0).map_err(map("generator"))
+    }
+
     /// Active and inactive connections of a server.
     pub fn load_of(&self, index: u32) -> Result<(u32, u32), LoadError> {
         let bytes = self.loads.get(&index, 0).map_err(map("loads"))?;
@@ -345,11 +365,7 @@ impl Programs {
 fn ours(id: u32) -> bool {
     aya::programs::loaded_programs()
         .filter_map(Result::ok)
-        .any(|p| {
-            p.id() == id
-                && p.name_as_str()
-                    .is_some_and(|n| matches!(n, "director" | "decap" | "pass"))
-        })
+        .any(|p| p.id() == id && p.name_as_str().is_some_and(|n| PROGRAMS.contains(&n)))
 }
 
 impl Drop for Programs {

@@ -71,7 +71,7 @@ pub fn run(options: RunOptions) -> Result<()> {
     local.block_on(&runtime, serve(options, config))
 }
 
-struct Director4 {
+struct Work {
     options: RunOptions,
     config: Arc<Config>,
     pools: BTreeMap<String, Pool>,
@@ -103,7 +103,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
         false => Some(open_director(&options, &config)?),
     };
     // VRRP last: whoever becomes master must be able to forward.
-    let mut work = Director4 {
+    let mut work = Work {
         neighbours: Neighbours::open()?,
         pools: BTreeMap::new(),
         checks: Checks::new(report_sender),
@@ -193,7 +193,17 @@ fn settings(options: &RunOptions, config: &Config) -> Settings {
     }
 }
 
-impl Director4 {
+/// The same said of many addresses: the first few by name.
+fn say_some(addresses: &[std::net::IpAddr], what: &str) {
+    for ip in addresses.iter().take(8) {
+        println!("{ip}: {what}");
+    }
+    if addresses.len() > 8 {
+        println!("{} more: {what}", addresses.len() - 8);
+    }
+}
+
+impl Work {
     /// Interfaces that packets come in on: given, or those the configuration names, or all with a carrier.
     fn interfaces(&self, all: &[crate::netlink::Link]) -> Vec<String> {
         if !self.options.interfaces.is_empty() {
@@ -333,12 +343,8 @@ impl Director4 {
         };
         match self.neighbours.refresh(director) {
             Ok(found) => {
-                for ip in found.lost {
-                    println!("{ip}: no next hop yet");
-                }
-                for ip in found.resolved {
-                    println!("{ip}: next hop found");
-                }
+                say_some(&found.lost, "no next hop yet");
+                say_some(&found.resolved, "next hop found");
             }
             Err(e) => println!("neighbours: {e:#}"),
         }
