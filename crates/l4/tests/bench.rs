@@ -269,7 +269,7 @@ fn packets_per_second_beside_nftables() {
     far.attach("pass", "ds", Mode::Driver).unwrap();
     let rules = |vip: &str, rule: &str| {
         format!(
-            "table netdev l4 {{ chain in {{ type filter hook ingress device dg priority 0; policy accept; ip daddr {vip} tcp dport 80 {rule} }} }}"
+            "table netdev l4 {{\n chain balance {{\n type filter hook ingress device dg priority 0; policy accept;\n ip daddr {vip} tcp dport 80 {rule}\n }}\n}}\n"
         )
     };
     let map = "map { 0 : 02:00:00:01:00:0b, 1 : 02:00:00:01:00:0c, 2 : 02:00:00:01:00:0d }";

@@ -77,7 +77,7 @@ impl Drop for Site {
 impl Site {
     fn new() -> Site {
         let mut site = Site {
-            lab: Lab::new(4),
+            lab: Lab::new(5),
             alive: Vec::new(),
         };
         for host in ["c", "d"] {
@@ -391,4 +391,64 @@ fn a_killed_director_s_table_forwards_until_the_next_start() {
         !site.lab.run("b", "ip link show eth1").contains("xdp"),
         "the program is left behind"
     );
+}
+
+#[test]
+fn a_twin_knows_the_connections_of_a_dead_director() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    // Two more routers of the same address, so that the twin takes it over by itself.
+    ip(&format!(
+        "-n {} addr del {VIP}/32 dev eth1",
+        site.lab.ns("b")
+    ));
+    let vrrp = |priority: u8| {
+        format!(
+            "vrrp_instance V {{\n interface eth1\n virtual_router_id 9\n priority {priority}\n version 3\n advert_int 0.1\n virtual_ipaddress {{\n {VIP}/32\n }}\n}}\n"
+        )
+    };
+    let service = config(VIP, "DR", V4, "");
+    let options = |own: u8, peer: u8| [format!("10.0.0.{own}:7000"), format!("10.0.0.{peer}:7000")];
+    let start = |lab: &mut Lab, host: &str, priority: u8, [own, peer]: [String; 2]| {
+        lab.start_with(
+            host,
+            Kind::Sluice,
+            &(vrrp(priority) + &service),
+            &["--sync", &own, "--sync-peer", &peer],
+        );
+    };
+    start(&mut site.lab, "b", 150, options(2, 5));
+    site.lab
+        .wait("b is master", Duration::from_secs(15), |lab| {
+            lab.has("b", VIP)
+        });
+    start(&mut site.lab, "e", 100, options(5, 2));
+    let mut streams: Vec<_> = (0..8)
+        .map(|_| site.connect("10.0.0.100:80").expect("b serves"))
+        .collect();
+    site.lab
+        .wait("the twin has all eight", Duration::from_secs(15), |lab| {
+            let socket = lab.path("e.sock");
+            let flows = sluice_l4::shell::control::ask(
+                socket.as_ref(),
+                &sluice_l4::shell::control::Request::Flows { limit: 100 },
+            );
+            flows.is_ok_and(|f| f.as_array().is_some_and(|f| f.len() >= 8))
+        });
+    site.lab.kill("b");
+    site.lab.cable("b", false);
+    site.lab
+        .wait("e takes over", Duration::from_secs(3), |lab| {
+            lab.has("e", VIP)
+        });
+    for (stream, name) in &mut streams {
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        assert!(echo(stream), "the connection to {name} lives");
+    }
+    // Round robin cannot find them by chance: eight flows to two servers.
+    let shown = site.lab.show("e");
+    assert_eq!(shown["counters"]["new_flow"], 0, "{shown}");
 }

@@ -51,6 +51,12 @@ enum Command {
         /// Serve Prometheus metrics here
         #[arg(long)]
         metrics: Option<SocketAddr>,
+        /// Serve the flow table to a twin director here
+        #[arg(long)]
+        sync: Option<SocketAddr>,
+        /// Pull the flow table of the twin director there, before VRRP starts and ever after
+        #[arg(long)]
+        sync_peer: Option<SocketAddr>,
     },
     /// Says whether a keepalived.conf is right, as keepalived -t would, and what of it cannot run here
     Check {
@@ -196,6 +202,8 @@ fn run(command: Command) -> Result<ExitCode> {
             new_flows_max,
             vrrp_checksum,
             metrics,
+            sync,
+            sync_peer,
         } => {
             run::run(run::RunOptions {
                 file,
@@ -210,6 +218,8 @@ fn run(command: Command) -> Result<ExitCode> {
                     Checksum::Rfc9568 => ChecksumForm::Rfc9568,
                 },
                 metrics,
+                sync,
+                sync_peer,
             })?;
         }
         Command::Check {

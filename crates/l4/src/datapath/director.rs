@@ -404,15 +404,34 @@ impl Director {
             .map(|((name, ip, port), _)| (name.as_str(), *ip, *port))
     }
 
-    /// Slot and generation of a server, for flows that come from a twin.
-    pub fn slot_of(&self, name: &str, ip: IpAddr, port: u16) -> Option<(u32, u16)> {
+    /// Address, port and generation of the server in each slot.
+    pub fn servers_by_slot(&self) -> HashMap<u32, (IpAddr, u16, u16)> {
         self.slots
-            .get(&(name.to_string(), ip, port))
-            .map(|(i, s)| (*i, s.entry.generation))
+            .iter()
+            .map(|((_, ip, port), (index, slot))| (*index, (*ip, *port, slot.entry.generation)))
+            .collect()
     }
 
-    pub fn id_of(&self, name: &str) -> Option<u32> {
-        self.installed.get(name).map(|i| i.id)
+    /// Service, slot and generation for a flow to a server, as it would be written here.
+    pub fn place_of(
+        &self,
+        key: &layout::FlowKey,
+        ip: IpAddr,
+        port: u16,
+    ) -> Option<(u32, u32, u16)> {
+        let ours = |v: &Vip| {
+            v.ip == key.vip
+                && (v.port == key.vip_port || v.port == 0)
+                && v.protocol.number() == key.protocol
+        };
+        let installed = self
+            .installed
+            .values()
+            .find(|i| i.service.vips.iter().any(ours))?;
+        let (index, slot) = self
+            .slots
+            .get(&(installed.service.name.clone(), ip, port))?;
+        Some((installed.id, *index, slot.entry.generation))
     }
 
     /// Drops flows past their time and counts the others, so that lc and its kin see what is. `now_ns` is CLOCK_MONOTONIC.

@@ -12,3 +12,4 @@ pub mod routers;
 pub mod run;
 pub mod scripts;
 pub mod show;
+pub mod sync;

@@ -5,6 +5,7 @@ use super::control::{self, Answer, Asked, Request};
 use super::neighbours::{Neighbours, REFRESH_S};
 use super::routers::{Command, Notice, Options, Routers, now_us};
 use super::scripts::{self, Trackers};
+use super::sync;
 use crate::config::model::{Config, Forwarding};
 use crate::config::{self, Severity};
 use crate::datapath::layout::{FLOW_STATES, Settings};
@@ -39,6 +40,10 @@ pub struct RunOptions {
     pub new_flows_max: u32,
     pub checksum: ChecksumForm,
     pub metrics: Option<std::net::SocketAddr>,
+    /// Serve our flows to a twin here.
+    pub sync: Option<std::net::SocketAddr>,
+    /// Pull a twin's flows from there.
+    pub sync_peer: Option<std::net::SocketAddr>,
 }
 
 /// Reads and judges the configuration; says what is wrong on stderr.
@@ -122,6 +127,17 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     };
     work.attach()?;
     work.load(config.clone())?;
+    let (ask_sender, mut asks) = mpsc::unbounded_channel::<sync::Ask>();
+    if let Some(address) = work.options.sync {
+        let peer = work.options.sync_peer.map(|p| p.ip());
+        sync::serve(address, peer, ask_sender.clone())
+            .await
+            .with_context(|| format!("cannot serve flows on {address}"))?;
+    }
+    if let Some(peer) = work.options.sync_peer {
+        tokio::spawn(sync::pull(peer, ask_sender.clone()));
+        work.first_pull(&mut asks).await;
+    }
     let checksum = work.options.checksum;
     work.routers = Rc::new(Routers::start(
         config.clone(),
@@ -149,6 +165,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
             },
             Some(report) = reports.recv() => work.report(&report),
             Some(notice) = notices.recv() => work.notice(&notice),
+            Some(ask) = asks.recv() => drop(work.synchronize(ask)),
             Some((request, reply)) = requests.recv() => {
                 let answer = work.answer(request);
                 let _ = reply.send(answer);
@@ -358,6 +375,44 @@ impl Work {
         match director.sweep(now_us() * 1000) {
             Ok(n) => self.flows = n,
             Err(e) => println!("flows: {e}"),
+        }
+    }
+
+    /// Knows the twin's connections before it may become master; a twin that is not there is not waited for long.
+    async fn first_pull(&mut self, asks: &mut mpsc::UnboundedReceiver<sync::Ask>) {
+        let mut taken = 0;
+        let whole = tokio::time::timeout(sync::FIRST_PULL, async {
+            while let Some(ask) = asks.recv().await {
+                let last = matches!(ask, sync::Ask::Pulled);
+                taken += self.synchronize(ask);
+                if last {
+                    return;
+                }
+            }
+        });
+        match whole.await {
+            Ok(()) => println!("{taken} flows pulled from the twin"),
+            Err(_) => println!(
+                "the twin gave no flows within {:?}: starting without",
+                sync::FIRST_PULL
+            ),
+        }
+    }
+
+    /// Gives how many flows were taken over.
+    fn synchronize(&mut self, ask: sync::Ask) -> usize {
+        let now_ns = now_us() * 1000;
+        match (ask, &mut self.director) {
+            (sync::Ask::Changed(since, reply), director) => {
+                let records = director
+                    .as_ref()
+                    .map(|d| sync::changed(d, since, now_ns))
+                    .unwrap_or_default();
+                let _ = reply.send(records);
+                0
+            }
+            (sync::Ask::Apply(records), Some(director)) => sync::apply(director, &records, now_ns),
+            _ => 0,
         }
     }
 
