@@ -749,8 +749,7 @@ INLINE struct service *service_of(const struct flow_key *flow)
 	return bpf_map_lookup_elem(&vips, &key);
 }
 
-SEC("xdp")
-int director(struct xdp_md *ctx)
+INLINE int direct(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = data;
@@ -826,6 +825,12 @@ int director(struct xdp_md *ctx)
 	return forward(ctx, index, &p, fresh);
 }
 
+SEC("xdp")
+int director(struct xdp_md *ctx)
+{
+	return direct(ctx);
+}
+
 /* Strips the outer header of tunnels that end here (a real server's side); the stack gets the inner packet. */
 SEC("xdp")
 int decap(struct xdp_md *ctx)
@@ -891,23 +896,36 @@ int drop(struct xdp_md *ctx __attribute__((unused)))
 
 struct { __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(max_entries, 2); __type(key, __u32); __type(value, __u64); } generator SEC(".maps");
 
-/* For measurements: sends the frame back out with another client address and port each time (generator[1] + 1 of them). */
-SEC("xdp")
-int generate(struct xdp_md *ctx)
+/* Another client address and port each time, generator[1] + 1 of them. -1: the frame is no TCP. */
+INLINE int next_client(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct iphdr *ip = data + sizeof(struct ethhdr);
 	struct tcphdr *tcp = (void *)(ip + 1);
 	if ((void *)(tcp + 1) > end)
-		return XDP_DROP;
+		return -1;
 	__u32 zero = 0, one = 1;
 	__u64 *at = bpf_map_lookup_elem(&generator, &zero), *mask = bpf_map_lookup_elem(&generator, &one);
 	if (!at || !mask)
-		return XDP_DROP;
+		return -1;
 	__u64 n = (*at)++ & *mask;
 	ip->saddr = bpf_htonl(0x0a640000 + (n >> 14));
 	tcp->source = bpf_htons(1024 + (n & 0x3fff));
-	return XDP_TX;
+	return 0;
+}
+
+/* For measurements: sends the frame back out as another client's each time. */
+SEC("xdp")
+int generate(struct xdp_md *ctx)
+{
+	return next_client(ctx) ? XDP_DROP : XDP_TX;
+}
+
+/* For measurements: directs the frame as another client's each time. */
+SEC("xdp")
+int direct_new(struct xdp_md *ctx)
+{
+	return next_client(ctx) ? XDP_DROP : direct(ctx);
 }
 
 char _license[] SEC("license") = "GPL";

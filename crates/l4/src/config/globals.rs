@@ -1,6 +1,6 @@
 //! `global_defs`.
 
-use super::keyword::{Args, Keyword, no_effect, not_yet, works};
+use super::keyword::{Args, Keyword, no_effect, not_yet, warns, works};
 use super::model::*;
 use std::net::IpAddr;
 
@@ -158,11 +158,14 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
             group: a.optional().map(|w| w.text.clone()),
         });
     }),
-    works(
-        "enable_script_security",
-        "",
-        "refuse scripts that others may write to",
-        |g, _| g.script_security = true,
+    warns(
+        works(
+            "enable_script_security",
+            "",
+            "refuse scripts that others may write to",
+            |g, _| g.script_security = true,
+        ),
+        "owners and modes of scripts are not looked at; say script_user",
     ),
     works(
         "notify_fifo",
@@ -221,12 +224,7 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
             }
         },
     ),
-    works(
-        "rs_init_notifies",
-        "[BOOL]",
-        "run notify scripts for the first state",
-        |g, a| g.rs_init_notifies = a.boolean().unwrap_or(true),
-    ),
+    not_yet("rs_init_notifies", "[BOOL]", "only changes are notified"),
     works(
         "checker_log_all_failures",
         "[BOOL]",

@@ -65,6 +65,12 @@ pub const fn not_yet<T>(name: &'static str, args: &'static str, why: &'static st
     }
 }
 
+/// The same keyword, with a warning that part of what it means is not here.
+pub const fn warns<T>(mut keyword: Keyword<T>, why: &'static str) -> Keyword<T> {
+    keyword.status = Status::NoEffect(why);
+    keyword
+}
+
 /// What every action may look at and add to.
 pub struct Context<'h> {
     pub host: &'h dyn Host,

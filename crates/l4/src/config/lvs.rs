@@ -170,11 +170,10 @@ pub static VIRTUAL_SERVER: &[Keyword<VirtualServer>] = &[
         "weight 0 instead of removal",
         |v, a| v.inhibit_on_failure = a.boolean().unwrap_or(true),
     ),
-    works(
+    not_yet(
         "ha_suspend",
         "",
-        "no checks while the address is not here",
-        |v, _| v.ha_suspend = true,
+        "checks go on whether the address is here or not",
     ),
     works(
         "virtualhost",
@@ -239,7 +238,19 @@ fn scheduler(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
         return;
     };
     v.scheduler = Scheduler::from_name(&word.text);
-    if word.text == "twos" {
+    if matches!(
+        v.scheduler,
+        Some(Scheduler::LocalityLeastConnection | Scheduler::LocalityLeastConnectionReplicated)
+    ) {
+        a.cx.report(
+            Severity::Unsupported,
+            Some(word.place()),
+            format!(
+                "scheduler {} is not supported yet: it would be wlc",
+                word.text
+            ),
+        );
+    } else if word.text == "twos" {
         a.cx.report(
             Severity::Unsupported,
             Some(word.place()),
@@ -412,11 +423,10 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         "connections above which it gets no more",
         |r, a| r.conns_max = a.number_u32(0..=u32::MAX).unwrap_or(0),
     ),
-    works(
+    not_yet(
         "lthreshold",
         "COUNT",
-        "connections below which it gets some again",
-        |r, a| r.conns_min = a.number_u32(0..=u32::MAX).unwrap_or(0),
+        "a full server gets connections again as soon as one ends",
     ),
     works(
         "inhibit_on_failure",
@@ -493,7 +503,11 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         checker::ping,
     ),
     works("MISC_CHECK", "{ ... }", "runs a program", checker::misc),
-    works("FILE_CHECK", "{ ... }", "watches a file", checker::file),
+    not_yet_checker(
+        "FILE_CHECK",
+        "files do not set servers' weights yet; track_file works for VRRP",
+        checker::file,
+    ),
     not_yet_checker(
         "BFD_CHECK",
         "follows a BFD session; BFD is not written",

@@ -75,16 +75,24 @@ static ROOT: &[Root] = &[
     root("vrrp_track_file", vrrp::track_file),
     root("vrrp_track_process", vrrp::track_process),
     root("track_process", vrrp::track_process),
-    root("static_ipaddress", |cx, node| {
-        let mut list = Vec::new();
-        address::addresses(&mut list, &mut Args { node, at: 1, cx });
-        cx.config.static_addresses.extend(list);
-    }),
-    root("static_routes", |cx, node| {
-        let mut list = Vec::new();
-        address::routes(&mut list, &mut Args { node, at: 1, cx });
-        cx.config.static_routes.extend(list);
-    }),
+    Root {
+        name: "static_ipaddress",
+        status: Status::NotYet("static addresses are the system's to set"),
+        apply: |cx, node| {
+            let mut list = Vec::new();
+            address::addresses(&mut list, &mut Args { node, at: 1, cx });
+            cx.config.static_addresses.extend(list);
+        },
+    },
+    Root {
+        name: "static_routes",
+        status: Status::NotYet("static routes are the system's to set"),
+        apply: |cx, node| {
+            let mut list = Vec::new();
+            address::routes(&mut list, &mut Args { node, at: 1, cx });
+            cx.config.static_routes.extend(list);
+        },
+    },
     Root {
         name: "bfd_instance",
         status: Status::NotYet("BFD is not written"),

@@ -87,7 +87,14 @@ impl Sizes {
 type Bytes<const N: usize> = [u8; N];
 
 /// All programs of the object.
-const PROGRAMS: [&str; 5] = ["director", "decap", "pass", "drop", "generate"];
+const PROGRAMS: [&str; 6] = [
+    "director",
+    "decap",
+    "pass",
+    "drop",
+    "generate",
+    "direct_new",
+];
 
 /// The loaded programs and their maps. Dropping it detaches what it attached; a process that is killed leaves its
 /// programs forwarding by the last tables (see [`Netlink::set_xdp`]).

@@ -81,7 +81,7 @@ impl Checks {
                         port: rs.port,
                     };
                     wanted
-                        .entry(key(vs, rs, checker))
+                        .entry(key(vs, rs, checker, config))
                         .or_default()
                         .push(subject);
                 }
@@ -134,9 +134,15 @@ impl Checks {
     }
 }
 
-fn key(vs: &VirtualServer, rs: &RealServer, checker: &Checker) -> ProbeKey {
+fn key(vs: &VirtualServer, rs: &RealServer, checker: &Checker, config: &Config) -> ProbeKey {
     let timing = checker.timing().or(rs.timing).or(vs.timing);
     let mut checker = checker.clone();
+    checker.log_all_failures |= config.globals.log_all_failures;
+    if let (CheckerKind::Misc(misc), Some(user)) = (&mut checker.kind, &config.globals.script_user)
+    {
+        misc.user
+            .get_or_insert_with(|| (user.user.clone(), user.group.clone()));
+    }
     if let CheckerKind::Http(http) = &mut checker.kind {
         http.virtualhost = http
             .virtualhost

@@ -45,6 +45,7 @@ pub struct Router {
     pub vmac: Option<String>,
     /// Its own trackers and interface allow it to run.
     pub able: bool,
+    check_unicast_src: bool,
 }
 
 impl Router {
@@ -78,6 +79,7 @@ impl Router {
         Router {
             machine: Machine::new(settings),
             config: config.clone(),
+            check_unicast_src: config.check_unicast_src.unwrap_or(g.check_unicast_src),
             socket: None,
             counts: Counts::default(),
             last_master: None,
@@ -254,7 +256,7 @@ impl Router {
             .unicast_peers
             .iter()
             .any(|p| p.ttl_min.is_some() || p.ttl_max.is_some());
-        if peer.is_none() && (self.config.check_unicast_src == Some(true) || checks) {
+        if peer.is_none() && (self.check_unicast_src || checks) {
             self.counts.unknown_peer += 1;
             return false;
         }
