@@ -215,9 +215,35 @@ impl Stream {
             value.extend_from_slice(format!("; {attr}").as_bytes());
         }
         self.res.headers.add("Set-Cookie", value);
-        if cookie.nocache {
+        if cookie.nocache && self.response_is_cacheable() {
             self.res.headers.add("Cache-Control", "private");
         }
+    }
+
+    /// Whether a cache would keep the response (RFC 9111 section 3): by its method and status, something to tell its
+    /// freshness by, and no word against it.
+    fn response_is_cacheable(&self) -> bool {
+        let h = &self.res.headers;
+        let by_default = matches!(
+            self.res.status,
+            200 | 203 | 204 | 206 | 300 | 301 | 404 | 405 | 410 | 414 | 501
+        );
+        let readable = matches!(
+            self.req.method,
+            sluice_http::Method::Get | sluice_http::Method::Head
+        );
+        let forbidden = h.values(b"Cache-Control").any(|v| {
+            [&b"no-store"[..], b"no-cache", b"private", b"max-age=0"]
+                .iter()
+                .any(|w| v.eq_ignore_ascii_case(w))
+        });
+        let fresh = ["ETag", "Last-Modified", "Expires"]
+            .iter()
+            .any(|n| h.contains(n))
+            || h.values(b"Cache-Control").any(|v| {
+                v.to_ascii_lowercase().starts_with(b"max-age") || v.starts_with(b"s-maxage")
+            });
+        by_default && readable && !forbidden && fresh
     }
 
     /// `capture cookie`, from the request.

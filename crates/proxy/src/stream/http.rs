@@ -298,6 +298,7 @@ impl Stream {
             return Fate::Close;
         }
         self.tick();
+        self.use_up_request(client);
         let close = fate != Fate::KeepAlive || local.close || !self.client_keeps_alive(client);
         let head_only = self.has_req && self.req.method == Method::Head;
         self.after_response_rules();
@@ -321,6 +322,20 @@ impl Stream {
             }
             Ok(()) => Fate::Linger,
             Err(_) => Fate::Abort,
+        }
+    }
+
+    /// Takes what is already there of the request's body off the connection: nobody is going to read it.
+    fn use_up_request(&mut self, client: &mut Client) {
+        if self.request_is_used_up() {
+            return;
+        }
+        if let Some(mut buf) = client.input.take() {
+            if let Ok(step) = self.req_decoder.advance(buf.data()) {
+                buf.consume(step.consumed);
+                self.req_body.ended = step.done;
+            }
+            client.input = Some(buf).filter(|b| !b.is_empty());
         }
     }
 

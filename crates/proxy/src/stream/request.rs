@@ -113,9 +113,8 @@ impl Stream {
     pub fn abort(&mut self, client: &Client, verdict: Verdict) -> Fate {
         if let Verdict::SilentDrop { rst_ttl } = verdict {
             crate::sys::silent_drop(&client.io, rst_ttl);
-            return Fate::Close;
         }
-        Fate::Abort
+        Fate::Close
     }
 
     /// Runs `http-request` rules of one proxy.

@@ -510,16 +510,9 @@ impl Stream {
         let client_is_11 = self.req.version >= Version::HTTP_11;
         let recode = match framing {
             Framing::Chunked if !client_is_11 => Some(Recode::Strip),
-            // the end of a body without length can be told to a 1.1 client without closing
-            Framing::UntilClose
-                if client_is_11 && self.req.method != Method::Head && self.req.persistent() =>
-            {
-                Some(Recode::Chunked)
-            }
             _ => None,
         };
-        let delimited = framing.is_delimited() && recode != Some(Recode::Strip)
-            || recode == Some(Recode::Chunked);
+        let delimited = framing.is_delimited() && recode.is_none();
         let server_keeps = framing.is_delimited()
             && self.res.persistent()
             && self.frontend_mode() == ConnMode::KeepAlive;
@@ -634,11 +627,10 @@ impl Stream {
     /// Framing and connection headers of the response as it goes to the client.
     fn finish_response_head(&mut self, recode: Option<Recode>, close: bool) {
         match recode {
-            Some(Recode::Chunked) => self.res.headers.add("Transfer-Encoding", "chunked"),
             Some(Recode::Strip) => {
                 self.res.headers.remove("Transfer-Encoding");
             }
-            None => {}
+            Some(Recode::Chunked) | None => {}
         }
         super::forward::strip_connection(
             &mut self.res.headers,

@@ -502,14 +502,19 @@ fn replace_value(h: &mut Headers, name: &[u8], regex: &Regex, template: &[u8]) {
         let mut end = 0;
         for item in sluice_http::list_items(line) {
             let start = item.as_ptr() as usize - line.as_ptr() as usize;
-            out.extend_from_slice(&line[end..start]);
+            let between = &line[end..start];
             end = start + item.len();
             match expanded(regex, item, template) {
                 Some(new) => {
+                    // the blanks before an item go with it, as HAProxy does it
+                    out.extend_from_slice(between.trim_ascii_end());
                     out.extend_from_slice(&new);
                     changed = true;
                 }
-                None => out.extend_from_slice(item),
+                None => {
+                    out.extend_from_slice(between);
+                    out.extend_from_slice(item);
+                }
             }
         }
         out.extend_from_slice(&line[end..]);

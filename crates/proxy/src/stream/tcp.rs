@@ -143,7 +143,7 @@ impl Stream {
                         self.be_state().be.denied_req.inc();
                     }
                     self.terminate(b'P', b'R');
-                    crate::session::end_at_once(client, verdict);
+                    self.abort(client, verdict);
                     break Inspected::End;
                 }
             }
