@@ -1,6 +1,9 @@
 # Targets of the packet director; included by the top Makefile.
 .PHONY: l4-deps l4-test l4-demo l4-bench
 
+# `make test` runs this crate's tests too: give them what they need.
+deps: l4-deps
+
 # What the datapath is built with and the tests run beside. Only root may install; elsewhere the crate builds without its
 # XDP programs, and the tests that need them say that they are skipped.
 l4-deps:
