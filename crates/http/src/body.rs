@@ -177,3 +177,65 @@ impl BodyDecoder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(consumed: usize, done: bool) -> Result<BodyStep, BodyError> {
+        Ok(BodyStep { consumed, done })
+    }
+
+    #[test]
+    fn a_length_counts_down_seen_or_not() {
+        let mut body = BodyDecoder::new(Framing::Length(10));
+        assert_eq!(body.advance(b"abc"), step(3, false));
+        assert_eq!((body.remaining(), body.spliceable()), (Some(7), 7));
+        body.skip(5);
+        assert_eq!(body.advance(b"xyNEXT"), step(2, true));
+        assert!(body.is_done() && body.payload_done());
+        assert_eq!(body.advance(b"NEXT"), step(0, true));
+    }
+
+    #[test]
+    fn no_body_is_done_at_once_and_an_endless_one_never() {
+        assert!(BodyDecoder::new(Framing::None).is_done());
+        assert!(BodyDecoder::new(Framing::Length(0)).is_done());
+        let mut body = BodyDecoder::new(Framing::UntilClose);
+        assert_eq!(body.advance(b"abc"), step(3, false));
+        assert_eq!((body.remaining(), body.spliceable()), (None, u64::MAX));
+    }
+
+    #[test]
+    fn trailers_are_kept_apart_and_readable() {
+        let mut body = BodyDecoder::new(Framing::Chunked);
+        let (mut data, mut section) = (Vec::new(), Vec::new());
+        for piece in [&b"3\r\nab"[..], b"c\r\n0\r\nA: 1\r", b"\nB:2 \r\n\r\n"] {
+            body.decode_parts(piece, &mut |part| match part {
+                BodyPart::Data(bytes) => data.extend_from_slice(bytes),
+                BodyPart::Trailers(bytes) => section.extend_from_slice(bytes),
+            })
+            .unwrap();
+        }
+        let mut trailers = Headers::new();
+        parse_trailers(&section, &mut trailers);
+        assert_eq!(data, b"abc");
+        let expected = [(&b"A"[..], &b"1"[..]), (b"B", b"2")];
+        assert_eq!(trailers.iter().collect::<Vec<_>>(), expected);
+        assert!(body.is_done());
+    }
+
+    #[test]
+    fn extensions_may_cost_what_the_payload_earns() {
+        // Servers that pad each size to eight digits are fine for ever.
+        let mut padded = BodyDecoder::new(Framing::Chunked);
+        for _ in 0..10_000 {
+            assert_eq!(padded.advance(b"00000001\r\nx\r\n"), step(13, false));
+        }
+        // A peer that sends extensions and next to no payload is not.
+        let mut busy = BodyDecoder::new(Framing::Chunked);
+        let line = [b"1;".as_slice(), &[b'x'; 1000], b"\r\ny\r\n"].concat();
+        let fault = (0..10).find_map(|_| busy.advance(&line).err());
+        assert_eq!(fault, Some(BodyError::ChunkExtension));
+    }
+}

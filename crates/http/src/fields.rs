@@ -95,6 +95,7 @@ pub(crate) fn scan_fields(
                 }
                 if scan.pending {
                     commit(input, scan, limits, headers, noticed)?;
+                    continue;
                 }
                 match byte {
                     b'\r' => {

@@ -175,3 +175,24 @@ pub fn is_http2_preface(input: &[u8]) -> Option<bool> {
         Some(false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preface_of_http2_is_told_as_soon_as_it_can_be() {
+        assert_eq!(is_http2_preface(b""), None);
+        assert_eq!(is_http2_preface(b"P"), None);
+        assert_eq!(is_http2_preface(b"PO"), Some(false));
+        assert_eq!(is_http2_preface(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"), None);
+        assert_eq!(
+            is_http2_preface(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0"),
+            Some(true)
+        );
+        assert_eq!(
+            is_http2_preface(b"PRI * HTTP/2.0\r\nHost: a\r\n\r\n..."),
+            Some(false)
+        );
+    }
+}

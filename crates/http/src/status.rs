@@ -74,12 +74,14 @@ pub fn reason(status: u16) -> &'static str {
         510 => "Not extended",
         511 => "Network authentication required",
         520 => "Web server is returning an unknown error",
-        100..=199 => "Informational",
-        200..=299 => "Success",
-        300..=399 => "Redirection",
-        400..=499 => "Client Error",
-        500..=599 => "Server Error",
-        _ => "Other",
+        _ => match status / 100 {
+            1 => "Informational",
+            2 => "Success",
+            3 => "Redirection",
+            4 => "Client Error",
+            5 => "Server Error",
+            _ => "Other",
+        },
     }
 }
 
