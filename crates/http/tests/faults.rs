@@ -95,6 +95,11 @@ fn faults_of_meaning() {
         ErrorKind::HostMismatch,
         4,
     );
+    check(
+        "GET http://u@b@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        ErrorKind::TargetForm,
+        4,
+    );
     check("CONNECT a HTTP/1.1\r\n\r\n", ErrorKind::TargetForm, 8);
     check(
         "GET / HTTP/1.0\r\nContent-Length: 1\r\n\r\n",
