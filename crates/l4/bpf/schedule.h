@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* Which server: that of the flow, of the client (persistence), or the scheduler's choice; and the flow's state. */
+
+INLINE __u32 mix(__u32 h, __u32 v)
+{
+	h ^= v;
+	h ^= h >> 16;
+	h *= 0x7feb352d;
+	h ^= h >> 15;
+	h *= 0x846ca68b;
+	h ^= h >> 16;
+	return h;
+}
+
+/* The same on every director: no seed of this machine takes part. */
+INLINE __u32 hash4(__u32 h, const __u32 *words)
+{
+	h = mix(h, words[0]);
+	h = mix(h, words[1]);
+	h = mix(h, words[2]);
+	return mix(h, words[3]);
+}
+
+INLINE __u32 flow_hash(const struct service *s, const struct flow_key *key, int with_port)
+{
+	__u32 h = mix(0x6c34, (__u32)key->protocol << 16 | key->vip_port);
+	if (s->pick == PICK_DESTINATION_HASH)
+		return hash4(h, key->vip);
+	h = hash4(hash4(h, key->vip), key->client);
+	if (with_port || (s->flags & SERVICE_HASH_PORT))
+		h = mix(h, key->client_port);
+	return h;
+}
+
+INLINE struct server *server_at(__u32 index)
+{
+	struct server *server = bpf_map_lookup_elem(&servers, &index);
+	return server && (server->flags & SERVER_PRESENT) ? server : 0;
+}
+
+INLINE int full(__u32 index, const struct server *server)
+{
+	if (!server->conns_max)
+		return 0;
+	struct load *load = bpf_map_lookup_elem(&loads, &index);
+	return load && load->active + load->inactive >= server->conns_max;
+}
+
+INLINE __u32 ring_at(const struct service *s, __u32 position)
+{
+	__u32 at = s->ring_start + position;
+	__u32 *index = bpf_map_lookup_elem(&rings, &at);
+	return index ? *index : ~0U;
+}
+
+struct comparison {
+	struct service service;
+	__u32 best;
+	__u64 best_load, best_weight;
+};
+
+static long compare(__u32 position, void *context)
+{
+	struct comparison *c = context;
+	if (position >= c->service.ring_length)
+		return 1;
+	__u32 index = ring_at(&c->service, position);
+	struct server *server = server_at(index);
+	struct load *load = bpf_map_lookup_elem(&loads, &index);
+	if (!server || !load || !server->weight || (server->conns_max && load->active + load->inactive >= server->conns_max))
+		return 0;
+	__u64 measure = 0, weight = server->weight;
+	switch (c->service.load) {
+	case LOAD_CONNECTIONS:
+		measure = (__u64)load->active * 256 + load->inactive;
+		weight = 1;
+		break;
+	case LOAD_WEIGHTED:
+		measure = (__u64)load->active * 256 + load->inactive;
+		break;
+	case LOAD_NEVER_QUEUE:
+		if (!load->active) {
+			c->best = index;
+			return 1;
+		}
+		/* fall through */
+	case LOAD_EXPECTED:
+		measure = (__u64)load->active + 1;
+		break;
+	case LOAD_OVERFLOW:
+		/* the heaviest with room: least 1 / weight */
+		if (load->active >= server->weight)
+			return 0;
+		measure = 1;
+		break;
+	}
+	if (c->best == ~0U || measure * c->best_weight < c->best_load * weight) {
+		c->best = index;
+		c->best_load = measure;
+		c->best_weight = weight;
+	}
+	return 0;
+}
+
+/* Picks a server for a new flow; ~0 if there is none. A flow that will not be kept (or whose entry was lost) is hashed,
+ * so that all its packets go the same way. */
+GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashed)
+{
+	if (!s || !p || !s->ring_length)
+		return ~0U;
+	if (s->pick == PICK_LOAD && !hashed) {
+		struct comparison c = { .service = *s, .best = ~0U };
+		bpf_loop(LOAD_SERVERS_MAX, compare, &c, 0);
+		return c.best;
+	}
+	int by_hash = hashed || s->pick != PICK_COUNTER;
+	__u32 position;
+	if (by_hash) {
+		position = flow_hash(s, &p->key, hashed && s->pick == PICK_COUNTER);
+	} else {
+		__u32 id = s->id;
+		__u32 *cursor = bpf_map_lookup_elem(&cursors, &id);
+		if (!cursor)
+			return ~0U;
+		position = __sync_fetch_and_add(cursor, 1);
+	}
+	for (int i = 0; i < TRIES_MAX; i++) {
+		__u32 index = ring_at(s, (position + i) % s->ring_length);
+		struct server *server = server_at(index);
+		if (server && server->weight && !full(index, server))
+			return index;
+		if (by_hash && !hashed && !(s->flags & SERVICE_FALLBACK))
+			return ~0U;
+	}
+	return ~0U;
+}
+
+INLINE void mask_client(__u32 *client, __u8 prefix)
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int bits = (int)prefix - 32 * i;
+		if (bits <= 0)
+			client[i] = 0;
+		else if (bits < 32)
+			client[i] &= bpf_htonl(~0U << (32 - bits));
+	}
+}
+
+GLOBAL __u32 schedule_persistent(const struct service *s, const struct packet *p, __u64 now, int hashed)
+{
+	if (!s || !p)
+		return ~0U;
+	struct persist_key key = { .service = s->id, .family = p->key.family };
+	__builtin_memcpy(key.client, p->key.client, 16);
+	mask_client(key.client, s->persist_prefix);
+	struct persist *known = bpf_map_lookup_elem(&templates, &key);
+	if (known && now - known->seen_ns < s->persist_timeout_s * SECOND_NS) {
+		struct server *server = server_at(known->server);
+		if (server && server->generation == known->generation) {
+			known->seen_ns = now;
+			return known->server;
+		}
+	}
+	__u32 index = schedule(s, p, hashed);
+	struct server *server = server_at(index);
+	if (server) {
+		struct persist value = { .seen_ns = now, .server = index, .generation = server->generation };
+		bpf_map_update_elem(&templates, &key, &value, BPF_ANY);
+	}
+	return index;
+}
+
+INLINE void tally(void *map, __u32 index, __u32 bytes, int connection)
+{
+	struct tally *t = bpf_map_lookup_elem(map, &index);
+	if (!t)
+		return;
+	t->packets += 1;
+	t->bytes += bytes;
+	t->connections += connection;
+}
+
+INLINE void account(__u32 index, int active, int inactive)
+{
+	struct load *load = bpf_map_lookup_elem(&loads, &index);
+	if (!load)
+		return;
+	if (active)
+		__sync_fetch_and_add(&load->active, active);
+	if (inactive)
+		__sync_fetch_and_add(&load->inactive, inactive);
+}
+
+/* One direction is seen: SYN, then ACK, then FIN or RST, as IPVS's input-only table has it. */
+INLINE __u8 next_state(__u8 state, const struct packet *p)
+{
+	if (p->key.protocol != IPPROTO_TCP)
+		return FLOW_UDP;
+	if (p->rst)
+		return FLOW_CLOSED;
+	if (p->fin)
+		return FLOW_FIN;
+	if (p->syn)
+		return FLOW_SYN;
+	if (state == FLOW_SYN || state == 0)
+		return FLOW_ESTABLISHED;
+	return state;
+}
+
+INLINE int is_active(__u8 state)
+{
+	return state == FLOW_ESTABLISHED || state == FLOW_UDP;
+}
+
+/* Whether this core has seen more new flows in this second than it shall keep. */
+INLINE int flooded(__u64 now, const struct settings *set)
+{
+	__u32 zero = 0;
+	struct flood *f = bpf_map_lookup_elem(&floods, &zero);
+	if (!f || !set->new_flows_max)
+		return 0;
+	__u64 second = now / SECOND_NS;
+	if (f->window_s != second) {
+		f->window_s = second;
+		f->count = 0;
+	}
+	f->count += 1;
+	return f->count > set->new_flows_max;
+}
+
+/* The server for a packet of a virtual server: that of its flow, or a new one. */
+GLOBAL __u32 choose(const struct service *s, const struct packet *p, int *fresh)
+{
+	__u32 zero = 0;
+	struct settings *set = bpf_map_lookup_elem(&settings, &zero);
+	if (!s || !p || !fresh || !set)
+		return ~0U;
+	__u64 now = bpf_ktime_get_coarse_ns();
+	int tcp = p->key.protocol == IPPROTO_TCP;
+	*fresh = 1;
+	if (s->flags & SERVICE_ONE_PACKET)
+		return s->flags & SERVICE_PERSISTENT ? schedule_persistent(s, p, now, 0) : schedule(s, p, 0);
+
+	struct flow *flow = bpf_map_lookup_elem(&flows, &p->key);
+	if (flow) {
+		__u8 state = flow->state;
+		__u32 timeout = state < FLOW_STATES ? set->timeout_s[state] : 0;
+		struct server *server = server_at(flow->server);
+		int usable = 1;
+		if (now - flow->seen_ns > timeout * SECOND_NS && now > flow->seen_ns) {
+			count(COUNT_EXPIRED);
+			usable = 0;
+		} else if (!server || server->generation != flow->generation) {
+			count(COUNT_STALE);
+			usable = 0;
+		} else if (p->syn && !p->ack && state != FLOW_SYN) {
+			/* the client has begun anew; a repeated SYN stays where the first went */
+			usable = 0;
+		}
+		if (usable) {
+			__u8 next = next_state(state, p);
+			if (next != state) {
+				flow->state = next;
+				int delta = is_active(next) - is_active(state);
+				if (delta)
+					account(flow->server, delta, -delta);
+			}
+			/* written at most once in a second: the line stays shared between cores */
+			if (now - flow->seen_ns > SECOND_NS || next != state)
+				flow->seen_ns = now;
+			*fresh = 0;
+			return flow->server;
+		}
+		if (server && server->generation == flow->generation)
+			account(flow->server, -is_active(state), is_active(state) - 1);
+	}
+
+	int lost = tcp && !p->syn;
+	int flood = flooded(now, set);
+	__u32 index = s->flags & SERVICE_PERSISTENT ? schedule_persistent(s, p, now, lost || flood) : schedule(s, p, lost || flood);
+	struct server *server = server_at(index);
+	if (!server)
+		return ~0U;
+	if (flood) {
+		count(COUNT_FLOOD);
+		if (flow)
+			bpf_map_delete_elem(&flows, &p->key);
+		return index;
+	}
+	struct flow value = {
+		.seen_ns = now,
+		.server = index,
+		.service = s->id,
+		.generation = server->generation,
+		.state = next_state(0, p),
+	};
+	bpf_map_update_elem(&flows, &p->key, &value, BPF_ANY);
+	account(index, is_active(value.state), !is_active(value.state));
+	count(COUNT_NEW_FLOW);
+	return index;
+}
