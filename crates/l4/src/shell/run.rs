@@ -1,22 +1,21 @@
 //! `sluice-l4 run`: everything together. One runtime for checks, commands and tables; VRRP has its own thread.
 
 use super::checks::{Checks, Report};
-use super::control::{self, Answer, Asked, Request};
+use super::control::{self, Asked};
 use super::neighbours::{Neighbours, REFRESH_S};
 use super::routers::{Command, Notice, Options, Routers, now_us};
 use super::scripts::{self, Trackers};
 use super::sync;
-use crate::config::model::{Config, Forwarding};
+use crate::config::model::Config;
 use crate::config::{self, Severity};
-use crate::datapath::layout::{FLOW_STATES, Settings};
+use crate::datapath::layout::Settings;
 use crate::datapath::{Director, Mode, Sizes};
 use crate::host::Machine as Host;
 use crate::netlink::Netlink;
-use crate::pool::{Event, Member, Pool};
+use crate::pool::{Event, Pool};
 use crate::vrrp::machine::State;
 use crate::vrrp::packet::ChecksumForm;
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -75,6 +74,9 @@ pub fn run(options: RunOptions) -> Result<()> {
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, serve(options, config))
 }
+
+mod answers;
+mod events;
 
 struct Work {
     options: RunOptions,
@@ -441,343 +443,6 @@ impl Work {
             }
         }
         self.apply_or_say();
-    }
-
-    /// Log, scripts and fifo of a pool's event.
-    fn event(&self, name: &str, event: &Event) {
-        let Some(pool) = self.pools.get(name) else {
-            return;
-        };
-        let config = &self.config;
-        let g = &config.globals;
-        let fifos = || g.notify_fifo.iter().chain(&g.lvs_notify_fifo);
-        let server = |ip, port| {
-            pool.config
-                .real_servers
-                .iter()
-                .find(move |r| r.address == ip && r.port == port)
-        };
-        let key = name.split_once(' ').map_or(name, |(_, k)| k);
-        match event {
-            Event::ServerUp(ip, port) | Event::ServerDown(ip, port) => {
-                let up = matches!(event, Event::ServerUp(..));
-                let word = if up { "UP" } else { "DOWN" };
-                println!("{name}: server {ip}:{port} is {word}");
-                scripts::write_fifos(fifos(), &format!("RS [{ip}]:{port} [{key}] {word}\n"));
-                if let Some(script) = server(*ip, *port).and_then(|r| {
-                    if up {
-                        r.notify_up.as_ref()
-                    } else {
-                        r.notify_down.as_ref()
-                    }
-                }) {
-                    scripts::notify(script, &[], config);
-                }
-            }
-            Event::QuorumGained | Event::QuorumLost => {
-                let up = *event == Event::QuorumGained;
-                println!("{name}: quorum {}", if up { "gained" } else { "lost" });
-                scripts::write_fifos(
-                    fifos(),
-                    &format!("VS [{key}] {}\n", if up { "UP" } else { "DOWN" }),
-                );
-                if let Some(script) = if up {
-                    &pool.config.quorum_up
-                } else {
-                    &pool.config.quorum_down
-                } {
-                    scripts::notify(script, &[], config);
-                }
-            }
-            Event::LastTableKept => {
-                println!("{name}: every server is down; the last table is kept")
-            }
-        }
-    }
-
-    fn notice(&mut self, notice: &Notice) {
-        match notice {
-            Notice::Log(text) => println!("{text}"),
-            Notice::Entered {
-                instance,
-                state,
-                priority,
-            } => {
-                println!("({instance}) entered {} state", state.name());
-                self.states.insert(instance.clone(), *state);
-                self.vrrp_event(instance, state.name(), *priority);
-                self.group_event(instance, *state);
-            }
-            Notice::Stopped {
-                instance, priority, ..
-            } => {
-                println!("({instance}) stopped");
-                self.states.remove(instance);
-                self.vrrp_event(instance, "STOP", *priority);
-            }
-            Notice::LowerAdvert { instance, priority } => {
-                self.vrrp_event(instance, "MASTER_RX_LOWER_PRI", *priority)
-            }
-            Notice::Priority {
-                instance,
-                state,
-                priority,
-            } => {
-                let g = &self.config.globals;
-                let word = if *state == State::Master {
-                    "MASTER_PRIORITY"
-                } else {
-                    "BACKUP_PRIORITY"
-                };
-                scripts::write_fifos(
-                    g.notify_fifo.iter().chain(&g.vrrp_notify_fifo),
-                    &format!("INSTANCE \"{instance}\" {word} {priority}\n"),
-                );
-            }
-        }
-    }
-
-    /// The scripts and the fifo of an instance; the arguments are keepalived's.
-    fn vrrp_event(&self, name: &str, word: &str, priority: u8) {
-        let config = &self.config;
-        let g = &config.globals;
-        scripts::write_fifos(
-            g.notify_fifo.iter().chain(&g.vrrp_notify_fifo),
-            &format!("INSTANCE \"{name}\" {word} {priority}\n"),
-        );
-        let Some(i) = config.instances.iter().find(|i| i.name == name) else {
-            return;
-        };
-        let n = &i.notify;
-        let own = match word {
-            "MASTER" => &n.master,
-            "BACKUP" => &n.backup,
-            "FAULT" => &n.fault,
-            "STOP" => &n.stop,
-            _ => &n.master_rx_lower_pri,
-        };
-        if let Some(script) = own {
-            scripts::notify(script, &[], config);
-        }
-        if let Some(script) = n.any.as_ref().filter(|_| word != "MASTER_RX_LOWER_PRI") {
-            scripts::notify(
-                script,
-                &["INSTANCE", name, word, &priority.to_string()],
-                config,
-            );
-        }
-    }
-
-    /// A group has changed when its last member has.
-    fn group_event(&self, instance: &str, state: State) {
-        let Some(group) = self
-            .config
-            .sync_groups
-            .iter()
-            .find(|g| g.members.iter().any(|m| m == instance))
-        else {
-            return;
-        };
-        if !group
-            .members
-            .iter()
-            .all(|m| self.states.get(m) == Some(&state))
-        {
-            return;
-        }
-        let g = &self.config.globals;
-        let word = state.name();
-        let priority = self
-            .config
-            .instances
-            .iter()
-            .find(|i| i.name == instance)
-            .and_then(|i| i.priority)
-            .unwrap_or(100);
-        scripts::write_fifos(
-            g.notify_fifo.iter().chain(&g.vrrp_notify_fifo),
-            &format!("GROUP \"{}\" {word} {priority}\n", group.name),
-        );
-        let own = match state {
-            State::Master => &group.notify.master,
-            State::Backup => &group.notify.backup,
-            _ => &group.notify.fault,
-        };
-        if let Some(script) = own {
-            scripts::notify(script, &[], &self.config);
-        }
-        if let Some(script) = &group.notify.any {
-            scripts::notify(
-                script,
-                &["GROUP", &group.name, word, &priority.to_string()],
-                &self.config,
-            );
-        }
-    }
-
-    fn answer(&mut self, request: Request) -> Answer {
-        match request {
-            Request::Show => Ok(self.show()),
-            Request::Flows { limit } => Ok(self.show_flows(limit)),
-            Request::Reload => self
-                .reload()
-                .map(|()| json!("reloaded"))
-                .map_err(|e| format!("{e:#}")),
-            Request::Weight {
-                virtual_server,
-                ip,
-                port,
-                weight,
-            } => self.change(&virtual_server, |pool| {
-                let m = pool
-                    .member(ip, port)
-                    .ok_or_else(|| format!("no server {ip}:{port}"))?;
-                m.weight = weight;
-                m.weight_by_command = true;
-                Ok(())
-            }),
-            Request::Add {
-                virtual_server,
-                ip,
-                port,
-                weight,
-                forwarding,
-            } => self.change(&virtual_server, |pool| {
-                if pool.member(ip, port).is_some() {
-                    return Err(format!("{ip}:{port} is there already"));
-                }
-                let forwarding = match forwarding.as_deref() {
-                    None => pool.config.forwarding.unwrap_or(Forwarding::Nat),
-                    Some("NAT") => Forwarding::Nat,
-                    Some("DR") => Forwarding::DirectRouting,
-                    Some("TUN") => Forwarding::Tunnel,
-                    Some(other) => {
-                        return Err(format!("forwarding '{other}' is none of NAT, DR, TUN"));
-                    }
-                };
-                let member = Member {
-                    ip,
-                    port,
-                    forwarding,
-                    weight,
-                    conns_max: 0,
-                    inhibit: false,
-                    up: true,
-                    by_command: true,
-                    weight_by_command: true,
-                };
-                pool.members.push(member);
-                Ok(())
-            }),
-            Request::Delete {
-                virtual_server,
-                ip,
-                port,
-            } => self.change(&virtual_server, |pool| {
-                let before = pool.members.len();
-                pool.members.retain(|m| (m.ip, m.port) != (ip, port));
-                if pool.members.len() == before {
-                    Err(format!("no server {ip}:{port}"))
-                } else {
-                    Ok(())
-                }
-            }),
-        }
-    }
-
-    /// Changes the pool that a command names: by its name, or by any of its addresses.
-    fn change(
-        &mut self,
-        name: &str,
-        change: impl FnOnce(&mut Pool) -> Result<(), String>,
-    ) -> Answer {
-        let wanted = name.to_ascii_lowercase();
-        let matches = |p: &Pool| {
-            p.name.to_ascii_lowercase() == wanted
-                || p.vips.iter().any(|v| {
-                    let plain = std::net::SocketAddr::new(v.ip, v.port).to_string();
-                    plain == wanted
-                        || format!("{} {plain}", v.protocol.name().to_ascii_lowercase()) == wanted
-                })
-        };
-        let key = self
-            .pools
-            .values()
-            .find(|p| matches(p))
-            .map(|p| p.name.clone());
-        let pool = key
-            .and_then(|k| self.pools.get_mut(&k))
-            .ok_or_else(|| format!("no virtual server {name}"))?;
-        change(pool)?;
-        let event = pool.judge_quorum();
-        let name = pool.name.clone();
-        if let Some(e) = event {
-            self.event(&name, &e);
-        }
-        self.apply().map_err(|e| format!("{e:#}"))?;
-        self.refresh();
-        Ok(json!("done"))
-    }
-
-    fn show(&self) -> Value {
-        let director = self.director.as_ref();
-        let virtual_servers: Vec<Value> = self
-            .pools
-            .values()
-            .map(|p| {
-                let servers: Vec<Value> = p
-                    .members
-                    .iter()
-                    .map(|m| {
-                        let counts = director.map(|d| d.server_counts(&p.name, m.ip, m.port)).unwrap_or_default();
-                        let next_hop = director.and_then(|d| d.egress(m.ip)).map(|e| e.next_hop.map(|b| format!("{b:02x}")).join(":"));
-                        json!({
-                            "address": m.ip, "port": m.port, "forwarding": m.forwarding.name(), "weight": m.weight, "up": m.up,
-                            "next_hop": next_hop, "active": counts.active, "inactive": counts.inactive,
-                            "connections": counts.tally.connections, "packets": counts.tally.packets, "bytes": counts.tally.bytes,
-                        })
-                    })
-                    .collect();
-                let tally = director.map(|d| d.service_tally(&p.name)).unwrap_or_default();
-                let vips: Vec<String> = p.vips.iter().map(|v| std::net::SocketAddr::new(v.ip, v.port).to_string()).collect();
-                json!({
-                    "name": p.name, "addresses": vips, "protocol": p.config.protocol.map(|p| p.name()),
-                    "scheduler": p.config.scheduler.map(|s| s.name()), "persistence_s": p.config.persistence_timeout_s,
-                    "quorum": p.has_quorum(), "connections": tally.connections, "packets": tally.packets, "bytes": tally.bytes,
-                    "servers": servers,
-                })
-            })
-            .collect();
-        let counters: BTreeMap<&str, u64> = director
-            .and_then(|d| d.programs.counters().ok())
-            .unwrap_or_default()
-            .into_iter()
-            .collect();
-        json!({
-            "virtual_servers": virtual_servers, "routers": self.routers.show(), "counters": counters,
-            "flows": self.flows, "checks": self.checks.count(), "interfaces": self.attached,
-        })
-    }
-
-    fn show_flows(&self, limit: usize) -> Value {
-        let Some(director) = &self.director else {
-            return json!([]);
-        };
-        let now = now_us() * 1000;
-        let flows: Vec<Value> = director
-            .programs
-            .flows()
-            .take(limit)
-            .map(|(k, f)| {
-                let server = director.server_at(f.server).map(|(_, ip, port)| std::net::SocketAddr::new(ip, port).to_string());
-                json!({
-                    "client": std::net::SocketAddr::new(k.client, k.client_port).to_string(),
-                    "virtual": std::net::SocketAddr::new(k.vip, k.vip_port).to_string(), "protocol": k.protocol,
-                    "server": server, "state": FLOW_STATES.get(usize::from(f.state)), "idle_ms": now.saturating_sub(f.seen_ns) / 1_000_000,
-                })
-            })
-            .collect();
-        json!(flows)
     }
 
     /// The peers first, then the scripts; programs and maps go with the process.
