@@ -26,6 +26,7 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
+trap 'exit 1' INT TERM HUP PIPE
 
 host() { # name, address
     ip netns add "$N-$1"
