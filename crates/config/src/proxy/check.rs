@@ -76,8 +76,8 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("tcp-check set-var*", DLB, "(<var>[,<cond>...]) <expr>", "set a variable of the check", set_var).ignored(),
     kw("tcp-check set-var-fmt*", DLB, "(<var>[,<cond>...]) <fmt>", "set a variable of the check to a text", set_var_fmt).ignored(),
     kw("tcp-check unset-var*", DLB, "(<var>)", "forget a variable of the check", unset_var).ignored(),
-    later("external-check command", DLB, "external checks"),
-    later("external-check path", DLB, "external checks"),
+    later("external-check command", DLB, "external checks").doc("<command>", "the program that checks servers"),
+    later("external-check path", DLB, "external checks").doc("<path>", "its PATH"),
 ];
 
 /// Appends a step to the list its keyword belongs to. The first line of a section replaces what it inherited.

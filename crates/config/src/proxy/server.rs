@@ -45,10 +45,6 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     }),
     word("id", "<value>", "its number in statistics and commands", id),
     word("init-addr", "{ last | libc | none | <ip> },[...]", "where its first address comes from", init_addr),
-    word("log-bufsize", "<bytes>", "buffer of a log server's ring", |cx, line, at, s| {
-        s.server.log_bufsize = Some(cx.uint(line, at + 1, 1..=i32::MAX as u32)?);
-        Some(2)
-    }),
     word("max-reuse", "<count>", "requests a connection may serve again; -1 is no limit", |cx, line, at, s| {
         let count = cx.int(line, at + 1, -1..=i64::from(i32::MAX))?;
         s.server.max_reuse = (count >= 0).then_some(count);
@@ -125,10 +121,6 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
         cx.error_at(line, at, "'usesrc' is only allowed after 'source <addr>'");
         None
     }),
-    word("tcp-md5sig", "<password>", "sign segments (RFC 2385)", |cx, line, at, s| {
-        s.server.tcp_md5sig = Some(cx.need(line, at + 1, "a password after 'tcp-md5sig'")?.to_owned());
-        Some(2)
-    }),
     word("tcp-ut", "<delay>", "time after which unacknowledged data breaks the connection", |cx, line, at, s| {
         s.server.tcp_ut_ms = Some(cx.time_ms(line, at + 1, TimeUnit::Ms)?);
         Some(2)
@@ -180,6 +172,7 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("guid", "<guid>", "globally unique identifiers"),
     word_later("idle-ping", "<delay>", "HTTP/2"),
     word_later("ktls", "<on|off>", "TLS"),
+    word_later("log-bufsize", "<bytes>", "log load balancing"),
     word_later("log-proto", "<proto>", "log forwarding"),
     word_later("no-check-sni-auto", "", "TLS"),
     word_later("no-renegotiate", "", "TLS"),
@@ -213,6 +206,7 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("ssl-reuse", "", "TLS"),
     word_later("stick", "", "stick tables"),
     word_later("strict-maxconn", "", "strict connection limits"),
+    word_later("tcp-md5sig", "<password>", "TCP MD5 signatures"),
     word_later("tls-tickets", "", "TLS"),
     word_later("verify", "<what>", "TLS"),
     word_later("verifyhost", "<name>", "TLS"),

@@ -63,16 +63,17 @@ macro_rules! actions {
     };
 }
 
-/// `"name" in [set ...] "part";` rows: actions that other parts of Sluice bring.
+/// `"name" in [set ...] "args" "help" "part";` rows: actions that other parts of Sluice bring.
 macro_rules! later_actions {
-    ($( $name:literal in [$($set:ident)*] $part:literal; )*) => {
+    ($( $name:literal in [$($set:ident)*] $args:literal $help:literal $part:literal; )*) => {
         pub(crate) static KEYWORDS: &[crate::registry::Keyword] = &[
             $( $(
                 crate::registry::later(
                     concat!(rule_set!($set, name), $name),
                     rule_set!($set, sections),
                     $part,
-                ),
+                )
+                .doc(concat!($args, " [ { if | unless } <condition> ]"), $help),
             )* )*
         ];
     };
