@@ -125,6 +125,25 @@ impl CpuList {
         }
     }
 
+    /// # Errors
+    /// Names the CPUs that this process may not run on, or that do not exist.
+    pub fn check(&self) -> std::io::Result<()> {
+        let mine = Self::of_process();
+        let wrong: Vec<usize> = self
+            .0
+            .iter()
+            .copied()
+            .filter(|cpu| !mine.0.contains(cpu))
+            .collect();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(std::io::Error::other(format!(
+            "cannot run on CPU {}: there are {mine}",
+            Self(wrong)
+        )))
+    }
+
     /// Keeps the calling thread, and the processes it starts, on these CPUs. An empty list changes nothing.
     ///
     /// # Errors

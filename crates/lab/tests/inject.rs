@@ -152,7 +152,11 @@ fn requests_per_connection_are_kept() {
     });
     assert_eq!(report.counts.requests, 100);
     // The slot that comes last may have connected before it saw that nothing is left to send.
-    assert!((10..=11).contains(&report.counts.conns), "{}", report.counts.conns);
+    assert!(
+        (10..=11).contains(&report.counts.conns),
+        "{}",
+        report.counts.conns
+    );
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl Load {
     /// Options that contradict each other; a CPU that does not exist.
     pub fn start(options: &Options) -> Result<Self> {
         options.validate()?;
+        options.cpus.check()?;
         let stop = Stop::new()?;
         let (sender, samples) = channel();
         let started = Instant::now();

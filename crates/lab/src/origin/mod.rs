@@ -79,6 +79,7 @@ impl Origin {
     /// # Errors
     /// An address in use or a CPU that does not exist, named.
     pub fn start(options: &Options) -> Result<Self> {
+        options.cpus.check()?;
         let stop = Stop::new()?;
         let counters = Arc::<Counters>::default();
         let shared = Arc::new(

@@ -51,6 +51,7 @@ impl Relay {
             !options.to.is_empty(),
             "the relay needs at least one server"
         );
+        options.cpus.check()?;
         let stop = Stop::new()?;
         let mut addr = options.listen;
         let mut threads = Vec::new();
