@@ -248,6 +248,9 @@ pub(crate) fn status_line(
     limits: &Limits,
     out: &mut Response,
 ) -> Result<Line, ParseError> {
+    if scan.step == Step::Before && usual_status_line(input, scan, out) {
+        return Ok(Line::Read);
+    }
     loop {
         let Some(&byte) = input.get(scan.pos) else {
             return Ok(Line::Partial);
@@ -325,4 +328,39 @@ pub(crate) fn status_line(
             _ => return Err(ParseError::new(ErrorKind::Start, scan.pos)),
         }
     }
+}
+
+/// Reads a status line that looks as nearly all do, `HTTP/1.1 DDD reason CRLF` whole, as
+/// `usual_request_line` does for requests.
+#[inline]
+fn usual_status_line(input: &[u8], scan: &mut HeadScan, out: &mut Response) -> bool {
+    const START: &[u8] = b"HTTP/1.1 ";
+    let rest = input.get(scan.pos..).unwrap_or_default();
+    let Some(
+        &[
+            a @ b'1'..=b'9',
+            b @ b'0'..=b'9',
+            c @ b'0'..=b'9',
+            b' ',
+            next,
+        ],
+    ) = rest.strip_prefix(START).and_then(|r| r.first_chunk())
+    else {
+        return false;
+    };
+    let reason = scan.pos + START.len() + 4;
+    let end = skip_text(input, reason);
+    let whole = input.get(end..).is_some_and(|r| r.starts_with(b"\r\n"));
+    if !whole || is_blank(next) {
+        return false;
+    }
+    let digit = |d: u8| u16::from(d - b'0');
+    out.version = Version::HTTP_11;
+    out.status = digit(a) * 100 + digit(b) * 10 + digit(c);
+    out.set_reason(input.get(reason..end).unwrap_or_default());
+    scan.start = scan.pos;
+    scan.pos = end + 2;
+    scan.fields = scan.pos;
+    scan.step = Step::LineStart;
+    true
 }
