@@ -2,8 +2,8 @@
 //!
 //! Owns what a head is (`Request`, `Response`, `Headers`), how it is read and written in HTTP/1
 //! (`parse_request`, `parse_response`, `write_to`), how long a body is and where it ends
-//! (`Framing`, `BodyDecoder`), the standard error pages, and the pieces of URI, cookie and
-//! `Forwarded` syntax that rules and sample fetches need.
+//! (`Framing`, `BodyDecoder`), the standard error pages, and the pieces of URI and cookie
+//! syntax that rules and sample fetches need.
 //!
 //! Leaves out: sockets, clocks, connection reuse, rules. Nothing here allocates per header and
 //! nothing here can panic on what a peer sends.
@@ -19,7 +19,6 @@ mod chunk;
 pub mod default_errors;
 mod error;
 mod fields;
-pub mod forwarded;
 mod framing;
 mod head;
 mod headers;
