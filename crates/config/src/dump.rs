@@ -263,7 +263,9 @@ fn code(name: &str, args: &str) -> String {
 fn row_text(status: Status, help: &str, run: &Run) -> String {
     match (status, run) {
         (Status::Later(part), _) => format!("*later: {part}*"),
-        (_, Run::Obsolete { instead, .. }) => format!("*obsolete:* {}", instead.replace('|', "\\|")),
+        (_, Run::Obsolete { instead, .. }) => {
+            format!("*obsolete:* {}", instead.replace('|', "\\|"))
+        }
         (_, Run::Harmless(why)) => format!("*no effect:* {}", why.replace('|', "\\|")),
         (_, Run::Refused(why)) => format!("*refused:* {}", why.replace('|', "\\|")),
         _ => help.replace('|', "\\|"),

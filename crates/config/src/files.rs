@@ -1,6 +1,11 @@
 //! Files named in the configuration: where relative names start from (`default-path`), and the size they may have.
 
+use std::borrow::Cow;
+
+use sluice_expr::Loader;
+
 use crate::cx::Cx;
+use crate::environ::Environ;
 
 /// `default-path`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +33,48 @@ impl BasePath {
             BasePath::Parent => format!("{dir}../{name}"),
             BasePath::Origin(base) => format!("{}/{name}", base.trim_end_matches('/')),
         }
+    }
+}
+
+/// The caller's files, with relative names where `default-path` puts them, and the environment as `setenv` left it.
+pub(crate) struct Files<'a> {
+    loader: &'a dyn Loader,
+    base: Cow<'a, BasePath>,
+    environ: Cow<'a, Environ>,
+}
+
+impl<'a> Files<'a> {
+    pub fn borrowed(loader: &'a dyn Loader, base: &'a BasePath, environ: &'a Environ) -> Self {
+        Files {
+            loader,
+            base: Cow::Borrowed(base),
+            environ: Cow::Borrowed(environ),
+        }
+    }
+
+    /// As they are now, for when the lines have been read.
+    pub fn owned(cx: &Cx<'a>) -> Self {
+        Files {
+            loader: cx.opts.loader,
+            base: Cow::Owned(cx.base_path.clone()),
+            environ: Cow::Owned(cx.environ.clone()),
+        }
+    }
+}
+
+impl Loader for Files<'_> {
+    fn load(&self, path: &str) -> Result<Vec<u8>, String> {
+        let path = self.base.join(&self.environ.file, path);
+        // Whatever the reason, the file is named.
+        self.loader
+            .load(&path)
+            .map_err(|why| match why.contains(&path) {
+                true => why,
+                false => format!("cannot read '{path}': {why}"),
+            })
+    }
+    fn env(&self, name: &str) -> Option<String> {
+        self.environ.var(name).map(str::to_owned)
     }
 }
 

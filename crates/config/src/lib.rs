@@ -16,6 +16,7 @@ pub mod lex;
 pub mod line;
 mod log_target;
 pub mod model;
+mod options;
 mod predefined;
 pub mod proxy;
 pub mod raw;
@@ -26,8 +27,9 @@ pub mod section;
 pub mod values;
 
 pub use condition::{Facts, eval_condition};
-pub use cx::{Cx, LoadOptions};
+pub use cx::Cx;
 pub use diag::{Diagnostic, RenderOptions, Severity};
+pub use options::LoadOptions;
 pub use read::SourceFile;
 
 use model::Model;

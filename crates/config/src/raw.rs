@@ -18,6 +18,8 @@ pub struct Raw {
     pub global_log_lines: Vec<Arc<Line>>,
     /// `stats socket` and other lines of `global` that name a proxy or a user list are resolved from here.
     pub proxies: Vec<RawProxy>,
+    /// Where in `proxies` each name is, in order: large files have tens of thousands.
+    pub(crate) by_name: HashMap<Arc<str>, Vec<usize>>,
     pub userlists: Vec<(Userlist, Arc<Line>)>,
     /// `group NAME [users a,b]` lines: user list index, group, users.
     pub userlist_groups: Vec<(usize, String, Option<Written>)>,
@@ -27,6 +29,27 @@ pub struct Raw {
     pub cpu_maps: Vec<RawCpuMap>,
     pub rings: Vec<(Ring, Arc<Line>)>,
     pub http_errors: Vec<HttpErrors>,
+}
+
+impl Raw {
+    /// Adds a proxy; gives its index.
+    pub(crate) fn add_proxy(&mut self, proxy: RawProxy) -> usize {
+        let index = self.proxies.len();
+        self.by_name
+            .entry(proxy.name.clone())
+            .or_default()
+            .push(index);
+        self.proxies.push(proxy);
+        index
+    }
+
+    /// The first proxy of this name with at least one of these capabilities.
+    pub(crate) fn proxy_with_any(&self, name: &str, caps: Caps) -> Option<usize> {
+        let mut found = self.by_name.get(name)?.iter();
+        found
+            .find(|i| self.proxies[**i].caps.intersects(caps))
+            .copied()
+    }
 }
 
 /// One `cpu-map` line; numbers of processes and threads are from 1.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_expr::Loader;
 
 use crate::diag::{Diagnostic, Severity};
-use crate::raw::{Raw, RawProxy};
+use crate::raw::Raw;
 use crate::{Cx, LoadOptions, SourceFile};
 
 /// Files by name; every other name does not exist.
@@ -48,18 +48,6 @@ pub fn read(text: &str) -> (Raw, Vec<Diagnostic>) {
         crate::read::read_file(&mut cx, &file);
         (cx.raw, cx.diagnostics)
     })
-}
-
-/// Reads a text that must be good and gives its last proxy.
-#[track_caller]
-pub fn proxy(text: &str) -> RawProxy {
-    let (mut raw, diagnostics) = read(text);
-    let bad: Vec<_> = diagnostics
-        .iter()
-        .filter(|d| d.severity >= Severity::Warning)
-        .collect();
-    assert!(bad.is_empty(), "{text}\n{bad:#?}");
-    raw.proxies.pop().expect("a proxy section")
 }
 
 /// The messages of warnings and alerts a text gives, as `W3: text` (severity, line).

@@ -16,13 +16,13 @@ use sluice_expr::LogFormat;
 use sluice_expr::place::Place;
 use sluice_expr::{AclTable, ExprError, Loader, ParseCtx, Purpose};
 
-use crate::Loaded;
-use crate::cx::{Cx, DefaultsUse, LoadOptions, Pending, PendingAt, about};
+use crate::cx::{Cx, DefaultsUse, Pending, PendingAt, about};
 use crate::diag::{Diagnostic, Severity};
-use crate::files::BasePath;
+use crate::files::Files;
 use crate::line::{Line, Written};
 use crate::model::*;
 use crate::raw::{Raw, RawProxy};
+use crate::{LoadOptions, Loaded};
 
 /// Every section as read, and where to report.
 pub struct Resolver<'a> {
@@ -38,7 +38,7 @@ pub struct Resolver<'a> {
 pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
     let raw = std::mem::take(&mut cx.raw);
     let pending = std::mem::take(&mut cx.pending);
-    let loader = cx.loader();
+    let loader = Files::owned(&cx);
     let mut resolver = Resolver {
         raw: &raw,
         defaults: &cx.defaults,
@@ -317,24 +317,6 @@ impl Resolver<'_> {
                 None
             }
         }
-    }
-}
-
-/// The files of the caller, with relative names where `default-path` puts them.
-pub(crate) struct ResolveLoader<'a> {
-    pub files: &'a dyn Loader,
-    pub base: BasePath,
-    pub config: String,
-    pub environ: crate::environ::Environ,
-}
-
-impl Loader for ResolveLoader<'_> {
-    fn load(&self, path: &str) -> Result<Vec<u8>, String> {
-        let path = self.base.join(&self.config, path);
-        crate::cx::named(self.files.load(&path), &path)
-    }
-    fn env(&self, name: &str) -> Option<String> {
-        self.environ.var(name).map(str::to_owned)
     }
 }
 

@@ -15,9 +15,8 @@ pub(super) struct ProxyNames<'a> {
 
 /// The proxy of this name that has a capability.
 pub(super) fn find(raw: &Raw, name: &str, caps: Caps) -> Option<usize> {
-    raw.proxies
-        .iter()
-        .position(|p| *p.name == *name && p.caps.contains(caps))
+    // Each of these is one bit: any is all.
+    raw.proxy_with_any(name, caps)
 }
 
 pub(super) fn id(index: usize) -> ProxyId {

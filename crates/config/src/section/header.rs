@@ -139,8 +139,7 @@ fn open_proxy(cx: &mut Cx<'_>, line: &Arc<Line>) {
         cx.current = Current::Defaults(cx.defaults.len() - 1);
     } else {
         good &= unique_name(cx, line, name, caps);
-        cx.raw.proxies.push(proxy);
-        cx.current = Current::Proxy(cx.raw.proxies.len() - 1);
+        cx.current = Current::Proxy(cx.raw.add_proxy(proxy));
     }
     if good && line.has(rest) {
         more_words(cx, line, rest);
@@ -191,14 +190,10 @@ fn named_defaults(
 
 /// Two proxies with a capability in common cannot share a name.
 fn unique_name(cx: &mut Cx<'_>, line: &Arc<Line>, name: &str, caps: Caps) -> bool {
-    let other = cx
-        .raw
-        .proxies
-        .iter()
-        .find(|p| *p.name == *name && p.caps.intersects(caps));
-    let Some(other) = other else {
+    let Some(other) = cx.raw.proxy_with_any(name, caps) else {
         return true;
     };
+    let other = &cx.raw.proxies[other];
     let at = other.line.origin();
     let message = format!(
         "{} '{name}' has the same name as {} '{name}' declared at {}:{}.",

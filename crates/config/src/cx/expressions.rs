@@ -1,0 +1,134 @@
+//! Expressions on a line: parsed with what is known there, their faults shown under the word they mean, their names
+//! remembered for the resolve pass.
+
+use std::sync::Arc;
+
+use sluice_expr::place::Place;
+use sluice_expr::{AclTable, Cond, Expr, ExprError, LogFormat, ParseCtx, Purpose};
+
+use super::{Current, Cx, Pending, PendingAt};
+use crate::files::Files;
+use crate::line::Line;
+use crate::model::Mode;
+
+impl<'a> Cx<'a> {
+    /// Gives the expression engine a line: calls `parse` with what it has to know, and reports its fault under the word
+    /// it means (`first` is the index of the first word it was given).
+    pub fn with_ctx<T>(
+        &mut self,
+        line: &Line,
+        first: usize,
+        place: Place,
+        parse: impl FnOnce(&ParseCtx<'_>, &AclTable) -> Result<T, ExprError>,
+    ) -> Option<T> {
+        let proxy = match self.current {
+            Current::Proxy(i) => self.raw.proxies.get(i),
+            Current::Defaults(i) => self.defaults.get(i),
+            _ => None,
+        };
+        let none = AclTable::default();
+        let acls = proxy.map_or(&none, |p| &p.acls);
+        let loader = Files::borrowed(self.opts.loader, &self.base_path, &self.environ);
+        let ctx = ParseCtx {
+            place,
+            loader: &loader,
+            store: &self.opts.store,
+            file: &line.file,
+            line: line.number,
+            http: proxy.is_some_and(|p| p.mode() == Mode::Http),
+            acls: Some(acls),
+        };
+        match parse(&ctx, acls) {
+            Ok(parsed) => Some(parsed),
+            Err(e) => {
+                self.expr_error(line, first, e);
+                None
+            }
+        }
+    }
+
+    /// Parses a sample expression that is one word.
+    pub fn expr(&mut self, line: &Arc<Line>, word: usize, place: Place) -> Option<Expr> {
+        let expr = self.with_ctx(line, word, place, |ctx, _| {
+            Expr::parse(line.word(word), ctx)
+        })?;
+        self.bind_later(Pending::Expr(expr.clone()), line, word);
+        Some(expr)
+    }
+
+    /// Parses an expression whose converters may stand in words of their own; also gives how many words it took.
+    pub fn expr_words(
+        &mut self,
+        line: &Arc<Line>,
+        word: usize,
+        place: Place,
+    ) -> Option<(Expr, usize)> {
+        let (expr, taken) = self.with_ctx(line, word, place, |ctx, _| {
+            Expr::parse_words(&line.texts(word), ctx)
+        })?;
+        self.bind_later(Pending::Expr(expr.clone()), line, word);
+        Some((expr, taken))
+    }
+
+    /// Parses a log-format that is one word.
+    pub fn log_format(
+        &mut self,
+        line: &Arc<Line>,
+        word: usize,
+        place: Place,
+        purpose: Purpose,
+    ) -> Option<LogFormat> {
+        let format = self.with_ctx(line, word, place, |ctx, _| {
+            LogFormat::parse(line.word(word), ctx, purpose)
+        })?;
+        self.bind_later(Pending::Format(format.clone()), line, word);
+        Some(format)
+    }
+
+    /// Parses what follows a rule: nothing, or `if|unless COND` up to the line's end. The outer `None`: an error was
+    /// reported.
+    pub fn cond(&mut self, line: &Arc<Line>, word: usize, place: Place) -> Option<Option<Cond>> {
+        if !line.has(word) {
+            return Some(None);
+        }
+        if !matches!(line.word(word), "if" | "unless") {
+            self.error(
+                line,
+                word,
+                0..0,
+                format!(
+                    "'{}' : expects 'if' or 'unless' followed by a condition, but got '{}'",
+                    line.keyword(),
+                    line.word(word)
+                ),
+                None,
+            );
+            return None;
+        }
+        let cond = self.with_ctx(line, word, place, |ctx, acls| {
+            Cond::parse(&line.texts(word), acls, ctx)
+        })?;
+        for warning in cond.warnings() {
+            self.expr_warning(line, word, warning.clone());
+        }
+        if let Some(conflict) = cond.conflict(place, place.describe()) {
+            self.warn(line, word, conflict, None);
+        }
+        self.bind_later(Pending::Cond(cond.clone()), line, word);
+        Some(Some(cond))
+    }
+
+    /// Remembers an expression whose names are bound by the resolve pass. Clones share what is bound.
+    pub(crate) fn bind_later(&mut self, what: Pending, line: &Arc<Line>, word: usize) {
+        let proxy = match self.current {
+            Current::Proxy(i) => Some(i),
+            _ => None,
+        };
+        self.pending.push(PendingAt {
+            what,
+            line: line.clone(),
+            word,
+            proxy,
+        });
+    }
+}
