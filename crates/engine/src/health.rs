@@ -193,3 +193,77 @@ impl Health {
         Change::WentDown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn health(rise: u32, fall: u32) -> Health {
+        Health::new(&CheckParams {
+            enabled: true,
+            rise,
+            fall,
+            ..CheckParams::default()
+        })
+    }
+    fn result(status: CheckStatus) -> CheckResult {
+        CheckResult {
+            status,
+            ..CheckResult::default()
+        }
+    }
+
+    #[test]
+    fn starts_up_with_one_failure_left() {
+        let mut h = health(2, 3);
+        assert!(h.is_up());
+        assert_eq!(h.on_result(result(CheckStatus::L4Con)), Change::WentDown);
+    }
+
+    #[test]
+    fn a_404_stops_a_server_that_is_up_only() {
+        let mut h = health(1, 1);
+        assert_eq!(h.on_result(result(CheckStatus::L7OkCond)), Change::Stopping);
+        h.on_result(result(CheckStatus::L7Status));
+        assert_eq!(h.on_result(result(CheckStatus::L7OkCond)), Change::WentUp);
+    }
+
+    #[test]
+    fn status_codes_are_read_back() {
+        for status in [
+            CheckStatus::L4Ok,
+            CheckStatus::L7OkCond,
+            CheckStatus::ProcErr,
+        ] {
+            assert_eq!(CheckStatus::from_code(status.code()), Some(status));
+        }
+        assert_eq!(CheckStatus::from_code("UP"), None);
+    }
+
+    proptest! {
+        /// The model: up after `rise` successes in a row, down after `fall` failures in a row.
+        #[test]
+        fn follows_runs_of_results(rise in 1..5u32, fall in 1..5u32, results: Vec<bool>) {
+            let mut h = health(rise, fall);
+            // at start one failure is enough: as if the others had been seen
+            let (mut up, mut good, mut bad) = (true, 0, fall - 1);
+            for passed in results {
+                let (was, status) = (up, if passed { CheckStatus::L7Ok } else { CheckStatus::L7Status });
+                (good, bad) = if passed { (good + 1, 0) } else { (0, bad + 1) };
+                up = if was { bad < fall } else { good >= rise };
+                if up != was {
+                    (good, bad) = (0, 0);
+                }
+                let expect = match (was, up) {
+                    (false, true) => Change::WentUp,
+                    (true, false) => Change::WentDown,
+                    _ => Change::None,
+                };
+                prop_assert_eq!(h.on_result(result(status)), expect);
+                prop_assert_eq!(h.is_up(), up);
+            }
+        }
+    }
+}

@@ -8,6 +8,8 @@ pub mod counters;
 pub mod health;
 pub mod queue;
 pub mod state;
+#[cfg(test)]
+mod testing;
 
 pub use counters::{Counter, Level, Rate};
 pub use state::{ProxyState, Runtime, ServerState};

@@ -147,3 +147,143 @@ impl Ticket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn class_comes_before_time_and_time_before_arrival() {
+        let q = Queue::default();
+        let late = q.join(0, 0, 20);
+        let early = q.join(0, 0, 10);
+        let hurried = q.join(0, -15, 20);
+        let urgent = q.join(-1, 0, 30);
+        assert_eq!(
+            (late.ahead, early.ahead, hurried.ahead, urgent.ahead),
+            (0, 0, 0, 0)
+        );
+        assert_eq!(q.join(0, 0, 20).ahead, 4);
+        for t in [&urgent, &hurried, &early, &late] {
+            assert!(t.granted().is_none());
+            assert!(q.grant(3));
+            assert_eq!(t.granted(), Some(3));
+        }
+    }
+
+    #[test]
+    fn one_who_leaves_too_late_owns_the_slot() {
+        let q = Queue::default();
+        let t = q.join(0, 0, 0);
+        assert!(q.grant(5));
+        assert_eq!(q.leave(&t), Some(5));
+        assert!(!q.grant(5), "nobody waits any more");
+    }
+
+    #[test]
+    fn a_grant_wakes_its_waiter_and_nobody_else() {
+        let q = Queue::default();
+        let wakes: Vec<_> = (0..2)
+            .map(|_| Arc::new(Count(AtomicUsize::new(0))))
+            .collect();
+        let tickets: Vec<_> = wakes
+            .iter()
+            .map(|w| {
+                let t = q.join(0, 0, 0);
+                t.register(&w.clone().into());
+                t
+            })
+            .collect();
+        q.grant(0);
+        assert_eq!(wakes[0].0.load(Relaxed), 1);
+        assert_eq!(wakes[1].0.load(Relaxed), 0);
+        q.wake_all();
+        assert_eq!(wakes[1].0.load(Relaxed), 1);
+        assert!(tickets[1].granted().is_none());
+    }
+
+    #[test]
+    fn slots_are_neither_lost_nor_doubled_between_threads() {
+        let (q, kept) = (Queue::default(), AtomicUsize::new(0));
+        let mut given = 0;
+        std::thread::scope(|s| {
+            for n in 0..4u64 {
+                let (q, kept) = (&q, &kept);
+                s.spawn(move || {
+                    for k in 0..200 {
+                        let t = q.join((n % 2) as i32, 0, k);
+                        if q.leave(&t).is_some() {
+                            kept.fetch_add(1, Relaxed);
+                        }
+                    }
+                });
+            }
+            for _ in 0..2000 {
+                given += usize::from(q.grant(1));
+            }
+        });
+        assert_eq!((kept.load(Relaxed), q.len()), (given, 0));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Join(i32, i32),
+        Grant,
+        Leave(prop::sample::Index),
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_sorted_list(steps in proptest::collection::vec(prop_oneof![
+            3 => (-2..3i32, -5..5i32).prop_map(|(c, o)| Step::Join(c, o)),
+            2 => Just(Step::Grant),
+            1 => any::<prop::sample::Index>().prop_map(Step::Leave),
+        ], 0..60)) {
+            let q = Queue::default();
+            let mut tickets: Vec<Ticket> = Vec::new();
+            // (class, due, ticket), and whom each was granted
+            let mut waiting: Vec<(i32, i64, usize)> = Vec::new();
+            let mut granted: Vec<Option<u32>> = Vec::new();
+            for (now, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Join(class, offset) => {
+                        tickets.push(q.join(class, offset, now as u64));
+                        waiting.push((class, now as i64 + i64::from(offset), granted.len()));
+                        granted.push(None);
+                        waiting.sort();
+                    }
+                    Step::Grant => {
+                        prop_assert_eq!(q.grant(now as u32), !waiting.is_empty());
+                        if !waiting.is_empty() {
+                            granted[waiting.remove(0).2] = Some(now as u32);
+                        }
+                    }
+                    Step::Leave(which) if !tickets.is_empty() => {
+                        let k = which.index(tickets.len());
+                        prop_assert_eq!(q.leave(&tickets[k]), granted[k]);
+                        waiting.retain(|w| w.2 != k);
+                    }
+                    Step::Leave(_) => {}
+                }
+                prop_assert_eq!(q.len() as usize, waiting.len());
+                prop_assert_eq!(q.first(), waiting.first().map(|w| (w.0, w.1)));
+                for (t, g) in tickets.iter().zip(&granted) {
+                    prop_assert_eq!(t.granted(), *g);
+                }
+            }
+        }
+    }
+}

@@ -191,18 +191,9 @@ impl ServerState {
 }
 
 impl ProxyState {
-    /// Servers balancing would use now: the active ones, or the backups when no active one is left.
+    /// Servers balancing uses now: the active ones, or the backups that replace them when no active one is left.
     pub fn usable_servers(&self) -> u32 {
-        let count = |backup| {
-            self.servers
-                .iter()
-                .filter(|s| s.conf.backup == backup && s.is_usable())
-                .count() as u32
-        };
-        match count(false) {
-            0 => count(true),
-            n => n,
-        }
+        self.balancer.usable()
     }
     /// Tells the balancer that a server's weight or state changed.
     pub fn state_changed(&self) {

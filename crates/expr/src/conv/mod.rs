@@ -113,7 +113,7 @@ mod digest;
 mod fix;
 mod forwarded;
 mod gcm;
-mod hash;
+pub mod hash;
 mod jose;
 mod json;
 mod json_query;

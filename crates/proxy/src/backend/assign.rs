@@ -243,17 +243,17 @@ impl Drop for Place<'_> {
 pub fn release(w: &Worker, id: ServerId) {
     let state = w.runtime().proxy(id.backend);
     let server = &state.servers[id.index as usize];
-    if server.is_usable() || !server.queue.is_empty() {
+    // a backup serves the backend's queue only while balancing uses it
+    let used = state.balancer.uses(id.index);
+    if used || !server.queue.is_empty() {
         let (own, any) = (server.queue.first(), state.queue.first());
         let granted = match (own, any) {
             (None, None) => false,
-            (Some(a), Some(b)) if b < a => {
+            (Some(a), Some(b)) if used && b < a => {
                 state.queue.grant(id.index) || server.queue.grant(id.index)
             }
-            (Some(_), _) => {
-                server.queue.grant(id.index) || (server.is_usable() && state.queue.grant(id.index))
-            }
-            (None, Some(_)) => server.is_usable() && state.queue.grant(id.index),
+            (Some(_), _) => server.queue.grant(id.index) || (used && state.queue.grant(id.index)),
+            (None, Some(_)) => used && state.queue.grant(id.index),
         };
         if granted {
             return;
@@ -268,7 +268,7 @@ pub fn release(w: &Worker, id: ServerId) {
 /// Grants free slots to waiters: after one joined, after a server came up or its `maxconn` grew.
 pub fn kick(state: &ProxyState, fullconn: u32) {
     for server in &state.servers {
-        let usable = server.is_usable();
+        let usable = state.balancer.uses(server.id.index);
         while (!server.queue.is_empty() || (usable && !state.queue.is_empty()))
             && take_slot(state, server, fullconn)
         {

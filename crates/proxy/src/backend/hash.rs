@@ -34,7 +34,11 @@ pub fn of(s: &Stream) -> Option<u32> {
             name,
             use_domain_only,
         } => {
-            let value = s.req.headers.nth_value(name.as_bytes(), -1)?;
+            let value = s
+                .req
+                .headers
+                .nth_value(name.as_bytes(), 1)
+                .filter(|v| !v.is_empty())?;
             Some(text(if *use_domain_only {
                 domain_only(value)
             } else {
@@ -84,18 +88,49 @@ fn uri_key(
     Some(key)
 }
 
-/// The value of `name=` in `a=b&c=d`.
+/// The value of `name=` in `a=b&c=d`; an empty one is a key, too.
 fn param<'a>(query: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     query
-        .split(|&b| b == b'&' || b == b';')
+        .split(|&b| b == b'&')
         .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
-        .filter(|v| !v.is_empty())
 }
 
-/// `use_domain_only`: of `www.example.com` the label before the last dot (`example`).
+/// `use_domain_only`: of `www.example.com` the label before the last dot (`example`), of `localhost:80` all.
 fn domain_only(host: &[u8]) -> &[u8] {
-    let host = host.split(|&b| b == b':').next().unwrap_or(host);
     let mut labels = host.rsplit(|&b| b == b'.');
     labels.next();
     labels.next().unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // what HAProxy 2.6 hashes, seen by the server it chose
+    #[test]
+    fn domain_is_the_label_before_the_last_dot() {
+        let check = |host: &str, expect: &str| {
+            assert_eq!(domain_only(host.as_bytes()), expect.as_bytes(), "{host}");
+        };
+        check("www.example.com", "example");
+        check("www.example.com:81", "example");
+        check("localhost", "localhost");
+        check("localhost:80", "localhost:80");
+        check(".com", "");
+    }
+
+    #[test]
+    fn parameters_end_at_ampersands() {
+        let check = |query: &str, expect: Option<&str>| {
+            let expect = expect.map(str::as_bytes);
+            assert_eq!(param(query.as_bytes(), b"k"), expect, "{query}");
+        };
+        check("k=1&a=2", Some("1"));
+        check("a=1&k=2", Some("2"));
+        check("kk=1&k=2", Some("2"));
+        check("k=1;2", Some("1;2"));
+        check("k=", Some(""));
+        check("a=1;k=2", None);
+        check("k", None);
+    }
 }
