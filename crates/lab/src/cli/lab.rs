@@ -7,7 +7,7 @@ use crate::doctor;
 use crate::experiments::{self, Plan};
 use crate::host::CpuList;
 use crate::measure::Span;
-use crate::report::{Report, html};
+use crate::report::{Report, html, machine};
 use crate::stand::split_cpus;
 use crate::units::parse_time;
 use anyhow::{Context, Result};
@@ -123,9 +123,14 @@ impl ExperimentArgs {
             report.write(&self.plan.out)?;
             print!("\n{}", report.terminal());
         }
-        let index = self.plan.out.join("index.html");
-        std::fs::write(&index, html::index(&reports))
-            .with_context(|| format!("cannot write {}", index.display()))?;
+        let put = |name: &str, text: String| {
+            let file = self.plan.out.join(name);
+            std::fs::write(&file, text)
+                .with_context(|| format!("cannot write {}", file.display()))
+                .map(|()| file)
+        };
+        put("results.md", markdown(&plan, &reports))?;
+        let index = put("index.html", html::index(&reports))?;
         println!(
             "\nwritten after {:.0} s: {}",
             started.elapsed().as_secs_f64(),
@@ -133,6 +138,28 @@ impl ExperimentArgs {
         );
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// All reports as one Markdown text, with the machine and the versions: what docs/performance.md is made from.
+fn markdown(plan: &Plan, reports: &[Report]) -> String {
+    let mut text = String::from("# Results\n\n");
+    for (name, value) in machine::describe() {
+        text.push_str(&format!("- {name}: {value}\n"));
+    }
+    for &peer in &plan.peers {
+        text.push_str(&format!(
+            "- {}: {}\n",
+            peer.name(),
+            plan.programs.version(peer)
+        ));
+    }
+    let command: Vec<_> = std::env::args().collect();
+    text.push_str(&format!("- command: `{}`\n", command.join(" ")));
+    for report in reports {
+        text.push('\n');
+        text.push_str(&report.markdown());
+    }
+    text
 }
 
 #[derive(Debug, Args)]

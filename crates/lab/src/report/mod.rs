@@ -94,6 +94,36 @@ impl Table {
     }
 }
 
+impl Table {
+    /// The table as Markdown; columns without a single figure are left out.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let is_empty = |n: usize| {
+            self.rows
+                .iter()
+                .all(|row| row.get(n).is_none_or(|cell| cell.is_empty() || cell == "-"))
+        };
+        let columns: Vec<usize> = (0..self.heads.len())
+            .filter(|&n| n == 0 || !is_empty(n))
+            .collect();
+        let line = |cells: &[String]| {
+            let cells: Vec<_> = columns
+                .iter()
+                .filter_map(|&n| cells.get(n))
+                .map(|cell| cell.replace('|', "\\|"))
+                .collect();
+            format!("| {} |\n", cells.join(" | "))
+        };
+        let rule: Vec<_> = columns
+            .iter()
+            .map(|&n| if n == 0 { "---" } else { "---:" })
+            .collect();
+        let mut text = format!("{}| {} |\n", line(&self.heads), rule.join(" | "));
+        self.rows.iter().for_each(|row| text.push_str(&line(row)));
+        text
+    }
+}
+
 impl Report {
     /// An empty one.
     #[must_use]
@@ -152,6 +182,21 @@ impl Report {
         text
     }
 
+    /// The report as Markdown, for docs: tables and text, no charts, no configurations.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let mut text = format!("## {}\n\n{}\n", self.title, self.lead);
+        for block in &self.blocks {
+            match block {
+                Block::Heading(heading) => text.push_str(&format!("\n### {heading}\n\n")),
+                Block::Text(paragraph) => text.push_str(&format!("{paragraph}\n\n")),
+                Block::Table(table) => text.push_str(&table.markdown()),
+                Block::Chart(..) | Block::Code(..) => {}
+            }
+        }
+        text
+    }
+
     /// Writes page, data and pictures into `dir`; returns the page's file.
     ///
     /// # Errors
@@ -174,6 +219,7 @@ impl Report {
             format!("{}.json", self.name),
             &serde_json::to_string_pretty(&self.data)?,
         )?;
+        put(format!("{}.md", self.name), &self.markdown())?;
         put(format!("{}.html", self.name), &html::page(self))
     }
 }
@@ -187,6 +233,13 @@ mod tests {
         let mut table = Table::new(&["proxy", "us"]);
         table.row(["haproxy".to_owned(), "9.5".to_owned()]);
         table.row(["x".to_owned(), "10.25".to_owned()]);
+        table.heads.push("none".to_owned());
+        let markdown = table.markdown();
+        assert_eq!(
+            markdown,
+            "| proxy | us |\n| --- | ---: |\n| haproxy | 9.5 |\n| x | 10.25 |\n"
+        );
+        table.heads.pop();
         assert_eq!(
             table.text(),
             "proxy       us\nhaproxy    9.5\nx        10.25\n"
