@@ -91,7 +91,9 @@ impl AddressIndex {
 
     pub(super) fn memory(&self) -> usize {
         let state = self.state.load();
-        let tries = |t: &Tries| t.v4.mem_size() + t.v6.mem_size();
+        let tries = |t: &Tries| {
+            t.v4.mem_size() + t.v6.mem_size() + t.again.capacity() * size_of::<(Network, u32)>()
+        };
         tries(&state.base) + tries(&state.recent) + state.masked.capacity() * 12
     }
 }

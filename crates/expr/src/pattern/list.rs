@@ -75,21 +75,46 @@ struct Generation {
     /// Tells entries of one state of the list from those of another.
     epoch: u32,
     all: Elements,
-    views: [OnceLock<View>; SLOTS],
+    views: Views,
+}
+
+/// The indexes of a version: a list that only grows, as most have one.
+#[derive(Default)]
+struct Views {
+    first: OnceLock<Box<Node>>,
+}
+
+struct Node {
+    kind: Kind,
+    view: View,
+    next: OnceLock<Box<Node>>,
+}
+
+impl Views {
+    fn iter(&self) -> impl Iterator<Item = &Node> {
+        std::iter::successors(self.first.get(), |n| n.next.get()).map(Box::as_ref)
+    }
+
+    #[inline]
+    fn find(&self, kind: Kind) -> Option<&View> {
+        self.iter().find(|n| n.kind == kind).map(|n| &n.view)
+    }
+
+    /// Adds one. Callers hold the writer lock.
+    fn push(&self, kind: Kind, view: View) {
+        let last = self.iter().last().map_or(&self.first, |n| &n.next);
+        let node = Node {
+            kind,
+            view,
+            next: OnceLock::new(),
+        };
+        let _ = last.set(Box::new(node));
+    }
 }
 
 /// Deleted entries that indexes may keep besides half of the living ones, so that short lists are not built again for
 /// every change.
 const DELETED_SLACK: usize = if cfg!(test) { 2 } else { 1024 };
-
-const SLOTS: usize = 13 * 4;
-
-fn slot(kind: Kind) -> usize {
-    let kind = kind.canonical();
-    let variant = usize::from(kind.ignore_case)
-        + 2 * usize::from(kind.notation == super::number::Notation::Dotted);
-    kind.method as usize * 4 + variant
-}
 
 impl Generation {
     fn new(all: Elements) -> Self {
@@ -97,29 +122,23 @@ impl Generation {
         Generation {
             epoch: EPOCH.fetch_add(1, Ordering::Relaxed),
             all,
-            views: [const { OnceLock::new() }; SLOTS],
+            views: Views::default(),
         }
     }
 
-    fn view(&self, kind: Kind) -> Option<&View> {
-        self.views[slot(kind)].get()
-    }
-
     /// The exact text index, by which entries are found to be changed.
-    fn texts(&self) -> &View {
+    fn texts(&self) -> Option<&View> {
         let kind = Kind::of(Match::Str);
-        self.views[slot(kind)].get_or_init(|| {
-            View::Text(super::text_index::TextIndex::build(
-                super::text_index::Part::Whole,
-                super::text_index::Form::AsIs,
-                &self.all,
-            ))
-        })
+        if self.views.find(kind).is_none() {
+            let view = View::build(kind, &self.all, &Hosts::new()).ok()?;
+            self.views.push(kind, view);
+        }
+        self.views.find(kind)
     }
 
     fn ids_of(&self, key: &[u8]) -> Vec<u32> {
         match self.texts() {
-            View::Text(index) => index.all_equal(key, &self.all),
+            Some(View::Text(index)) => index.all_equal(key, &self.all),
             _ => Vec::new(),
         }
     }
@@ -189,9 +208,11 @@ impl List {
         if let Some(failed) = failed {
             return Err(failed);
         }
-        let view = View::build(kind, &current.all, &writer.hosts)?;
-        // Lost only to `texts`, which built the same.
-        let _ = current.views[slot(kind)].set(view);
+        // There already if entries have been changed: see `texts`.
+        if current.views.find(kind).is_none() {
+            let view = View::build(kind, &current.all, &writer.hosts)?;
+            current.views.push(kind, view);
+        }
         writer.kinds.push(kind);
         Ok(())
     }
@@ -240,7 +261,10 @@ impl List {
         f: impl FnOnce(&[u8], &[u8]) -> R,
     ) -> Option<R> {
         let now = self.current.load();
-        let id = now.view(kind)?.find(kind.method, value, &now.all)?;
+        let id = now
+            .views
+            .find(kind.canonical())?
+            .find(kind.method, value, &now.all)?;
         now.all.with(id, f)
     }
 
@@ -252,7 +276,7 @@ impl List {
         f: impl FnOnce(&[u8], &Captures, &[u8]) -> R,
     ) -> Option<R> {
         let now = self.current.load();
-        let Some(View::Regex(index)) = now.view(kind) else {
+        let Some(View::Regex(index)) = now.views.find(kind.canonical()) else {
             return None;
         };
         with_bytes(value, |sample| {
@@ -280,8 +304,8 @@ impl List {
     /// Bytes the indexes of the current version keep beyond the texts.
     pub fn index_memory(&self) -> usize {
         let now = self.current.load();
-        let views = now.views.iter().filter_map(OnceLock::get);
-        now.all.memory() + views.map(View::memory).sum::<usize>()
+        let views = now.views.iter().map(|n| n.view.memory());
+        now.all.memory() + views.sum::<usize>()
     }
 
     // Versions and changes: the runtime command line, and actions like `set-map`.
@@ -360,13 +384,13 @@ impl List {
         }
         let id = generation.all.push(key, value).ok_or(EditError::Full)?;
         for (kind, fits) in checked {
-            if let Some(view) = generation.view(kind) {
+            if let Some(view) = generation.views.find(kind) {
                 view.add(id, key, fits, &generation.all);
             }
         }
         let texts = Kind::of(Match::Str);
         if !writer.kinds.contains(&texts)
-            && let Some(view) = generation.view(texts)
+            && let Some(view) = generation.views.find(texts)
         {
             view.add(id, key, Checked::Text, &generation.all);
         }
@@ -424,8 +448,8 @@ impl List {
         writer.deleted += ids.len();
         if writer.deleted > generation.all.len() / 2 + DELETED_SLACK {
             writer.deleted = 0;
-            for view in generation.views.iter().filter_map(OnceLock::get) {
-                view.rebuild(&generation.all, &writer.hosts);
+            for node in generation.views.iter() {
+                node.view.rebuild(&generation.all, &writer.hosts);
             }
         }
     }
@@ -529,12 +553,13 @@ impl std::fmt::Debug for List {
 /// Builds all indexes of a version. Its entries were checked when they were added.
 fn index(generation: &Generation, kinds: &[Kind], hosts: &Hosts) {
     for kind in kinds {
-        generation.views[slot(*kind)].get_or_init(|| {
-            View::build(*kind, &generation.all, hosts).unwrap_or_else(|_| {
-                debug_assert!(false, "an entry was not checked");
-                View::Regex(super::regex_index::RegexIndex::empty())
-            })
-        });
+        if generation.views.find(*kind).is_some() {
+            continue;
+        }
+        match View::build(*kind, &generation.all, hosts) {
+            Ok(view) => generation.views.push(*kind, view),
+            Err(_) => debug_assert!(false, "an entry was not checked"),
+        }
     }
 }
 

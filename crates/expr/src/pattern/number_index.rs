@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::elements::Elements;
 use super::number::{self, Notation};
-use super::table::{Hashed, hash};
+use super::table::{Asked, Hashed, hash};
 
 const RECENT_MAX: usize = if cfg!(test) { 3 } else { 256 };
 
@@ -41,7 +41,7 @@ impl NumberIndex {
     pub(super) fn build(notation: Notation, all: &Elements) -> Self {
         NumberIndex {
             notation,
-            state: ArcSwap::from_pointee(State::build(notation, all, all.len())),
+            state: ArcSwap::from_pointee(State::build(notation, all, 0)),
         }
     }
 
@@ -66,13 +66,12 @@ impl NumberIndex {
         } else {
             None
         };
-        let next = next.unwrap_or_else(|| State::build(self.notation, all, all.len() * 2));
+        let next = next.unwrap_or_else(|| State::build(self.notation, all, all.len()));
         self.state.store(next.into());
     }
 
     pub(super) fn rebuild(&self, all: &Elements) {
-        self.state
-            .store(State::build(self.notation, all, all.len()).into());
+        self.state.store(State::build(self.notation, all, 0).into());
     }
 
     pub(super) fn find(&self, n: i64, all: &Elements) -> Option<u32> {
@@ -105,17 +104,20 @@ impl NumberIndex {
 }
 
 impl State {
-    fn build(notation: Notation, all: &Elements, room: usize) -> Self {
+    /// `more` is room for single numbers to come.
+    fn build(notation: Notation, all: &Elements, more: usize) -> Self {
         let mut ranges = Vec::new();
-        let single = Hashed::build(room, |insert| {
-            all.visit(0, |id, key, _| {
-                match range_of(key, notation) {
-                    Some((low, high)) if low == high => insert(hash(&low.to_le_bytes()), id),
-                    Some((low, high)) => ranges.push((low, high, id)),
-                    None => {}
-                }
-                true
-            });
+        let mut singles = Vec::new();
+        all.visit(0, |id, key, _| {
+            match range_of(key, notation) {
+                Some((low, high)) if low == high => singles.push((hash(&low.to_le_bytes()), id)),
+                Some((low, high)) => ranges.push((low, high, id)),
+                None => {}
+            }
+            true
+        });
+        let single = Hashed::build(singles.len() + more, Asked::Once, |insert| {
+            singles.iter().for_each(|(hash, id)| insert(*hash, *id));
         });
         State {
             single,

@@ -17,12 +17,6 @@ impl RegexIndex {
         })
     }
 
-    pub(super) fn empty() -> Self {
-        RegexIndex {
-            list: ArcSwap::default(),
-        }
-    }
-
     pub(super) fn add(&self, id: u32, regex: Regex) {
         let mut list = Vec::clone(&self.list.load());
         list.push((id, regex));

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use memchr::memmem::Finder;
 
 use super::elements::Elements;
-use super::table::{Hashed, seed};
+use super::table::{Asked, Hashed, seed};
 use super::text_index::Scratch;
 
 /// Up to here, searching one by one is the faster way.
@@ -111,7 +111,7 @@ impl State {
             return State::Few(list);
         }
         let mut lens = Vec::new();
-        let hashed = Hashed::build(room, |insert| {
+        let hashed = Hashed::build(room, Asked::Often, |insert| {
             all.visit(0, |id, key, _| {
                 scratch.clear();
                 let bytes = fold(key, ignore_case, &mut scratch);

@@ -1,5 +1,5 @@
-//! An index from hashes to entry numbers: one byte of tag and four of number an entry, exactly sized when a list is
-//! loaded. The texts stay in [`Elements`](super::elements::Elements); callers compare them.
+//! An index from hashes to entry numbers: a cache line holds twelve numbers and their tags, and the table is exactly
+//! sized when a list is loaded. The texts stay in [`Elements`](super::elements::Elements); callers compare them.
 //!
 //! Readers use an immutable table and a short sorted list of what came since; that list is merged when it is full, so
 //! that one change costs a copy of a few kilobytes and readers never wait.
@@ -25,50 +25,103 @@ pub(super) fn seed() -> u64 {
 /// Entries added since the table was built that are kept beside it.
 const RECENT_MAX: usize = if cfg!(test) { 4 } else { 512 };
 
-/// The table is as full as this before it is built again: 3/4, which keeps probes short.
-const fn capacity_for(entries: usize) -> usize {
-    entries + entries / 3 + 8
+/// Slots of a bucket: with their tags they fill a cache line.
+const SLOTS: usize = 12;
+
+/// Entries a bucket has on average in a full table: few buckets overflow then.
+const FILL: usize = 9;
+
+/// A cache line of the table.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Bucket {
+    /// A mark for each slot, 0 when it is empty.
+    tags: [u8; SLOTS],
+    /// Entries that belong here went on to the next bucket.
+    overflows: bool,
+    ids: [u32; SLOTS],
+}
+
+const EMPTY: Bucket = Bucket {
+    tags: [0; SLOTS],
+    overflows: false,
+    ids: [0; SLOTS],
+};
+
+/// How a table is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Once a sample.
+    Once,
+    /// For many parts of a sample, most of which are not there: a bit for each hash, eight for each entry, answers
+    /// most of these from a memory small enough for the caches.
+    Often,
 }
 
 #[derive(Clone, Default)]
 struct Table {
-    tags: Box<[u8]>,
-    ids: Box<[u32]>,
+    buckets: Box<[Bucket]>,
+    /// Empty when the table is asked once.
+    filter: Box<[u64]>,
     used: usize,
 }
 
 impl Table {
-    fn with_room_for(entries: usize) -> Self {
-        let slots = capacity_for(entries);
+    fn with_room_for(entries: usize, asked: Asked) -> Self {
+        let buckets = entries / FILL + 1;
+        let words = match asked {
+            Asked::Once => 0,
+            Asked::Often => (buckets * FILL).div_ceil(8),
+        };
         Table {
-            tags: vec![0; slots].into(),
-            ids: vec![0; slots].into(),
+            buckets: vec![EMPTY; buckets].into(),
+            filter: vec![0; words].into(),
             used: 0,
         }
     }
 
-    fn has_room(&self) -> bool {
-        capacity_for(self.used + 1) <= self.tags.len()
+    /// The word and bit of a hash in the filter, by other bits than those that find the bucket.
+    #[inline]
+    fn bit(&self, hash: u64) -> (usize, u64) {
+        let bits = self.filter.len() as u128 * 64;
+        let at = ((u128::from(hash.rotate_left(32)) * bits) >> 64) as usize;
+        (at / 64, 1 << (at % 64))
     }
 
-    /// Where a hash belongs (by its upper bits) and its mark there (by its lower bits; 0 is an empty slot).
+    fn has_room_for(&self, more: usize) -> bool {
+        (self.used + more) / FILL < self.buckets.len()
+    }
+
+    /// Where a hash belongs (by its upper bits) and its mark there (by its lower bits).
     #[inline]
     fn home(&self, hash: u64) -> (usize, u8) {
-        let slot = (u128::from(hash) * self.tags.len() as u128) >> 64;
-        (slot as usize, (hash % 255) as u8 + 1)
+        let bucket = (u128::from(hash) * self.buckets.len() as u128) >> 64;
+        (bucket as usize, (hash % 255) as u8 + 1)
     }
 
+    /// Takes an entry; there must be room.
     fn insert(&mut self, hash: u64, id: u32) {
-        let (mut slot, tag) = self.home(hash);
-        while self.tags[slot] != 0 {
-            slot += 1;
-            if slot == self.tags.len() {
-                slot = 0;
-            }
+        debug_assert!(self.has_room_for(1));
+        let (word, bit) = self.bit(hash);
+        if let Some(word) = self.filter.get_mut(word) {
+            *word |= bit;
         }
-        self.tags[slot] = tag;
-        self.ids[slot] = id;
-        self.used += 1;
+        let (mut at, tag) = self.home(hash);
+        loop {
+            let bucket = &mut self.buckets[at];
+            if let Some(slot) = bucket.tags.iter().position(|t| *t == 0) {
+                bucket.tags[slot] = tag;
+                bucket.ids[slot] = id;
+                self.used += 1;
+                return;
+            }
+            bucket.overflows = true;
+            at = if at + 1 < self.buckets.len() {
+                at + 1
+            } else {
+                0
+            };
+        }
     }
 
     #[inline]
@@ -76,18 +129,26 @@ impl Table {
         if self.used == 0 {
             return;
         }
-        let (mut slot, tag) = self.home(hash);
-        // There is always an empty slot.
-        loop {
-            match self.tags[slot] {
-                0 => return,
-                t if t == tag => f(self.ids[slot]),
-                _ => {}
+        let (word, bit) = self.bit(hash);
+        if self.filter.get(word).is_some_and(|w| w & bit == 0) {
+            return;
+        }
+        let (mut at, tag) = self.home(hash);
+        for _ in 0..self.buckets.len() {
+            let bucket = &self.buckets[at];
+            for (slot, id) in bucket.tags.iter().zip(&bucket.ids) {
+                if *slot == tag {
+                    f(*id);
+                }
             }
-            slot += 1;
-            if slot == self.tags.len() {
-                slot = 0;
+            if !bucket.overflows {
+                return;
             }
+            at = if at + 1 < self.buckets.len() {
+                at + 1
+            } else {
+                0
+            };
         }
     }
 }
@@ -102,11 +163,15 @@ pub(super) struct Hashed {
 
 impl Hashed {
     /// An index with room for `entries`, filled by `fill`, which is given a way to insert.
-    pub(super) fn build(entries: usize, fill: impl FnOnce(&mut dyn FnMut(u64, u32))) -> Self {
-        let mut table = Table::with_room_for(entries);
+    pub(super) fn build(
+        entries: usize,
+        asked: Asked,
+        fill: impl FnOnce(&mut dyn FnMut(u64, u32)),
+    ) -> Self {
+        let mut table = Table::with_room_for(entries, asked);
         let mut rest = Vec::new();
         fill(&mut |hash, id| {
-            if table.has_room() || table.used < entries {
+            if table.has_room_for(1) {
                 table.insert(hash, id);
             } else {
                 rest.push((hash, id));
@@ -140,7 +205,7 @@ impl Hashed {
         if next.recent.len() < RECENT_MAX {
             return Some(next);
         }
-        if capacity_for(next.base.used + next.recent.len()) > next.base.tags.len() {
+        if !next.base.has_room_for(next.recent.len()) {
             return None;
         }
         let mut table = Table::clone(&next.base);
@@ -153,7 +218,9 @@ impl Hashed {
 
     /// Bytes it keeps.
     pub(super) fn memory(&self) -> usize {
-        self.base.tags.len() * 5 + self.recent.capacity() * 16
+        self.base.buckets.len() * size_of::<Bucket>()
+            + self.base.filter.len() * 8
+            + self.recent.capacity() * 16
     }
 }
 
@@ -163,7 +230,7 @@ mod tests {
 
     #[test]
     fn all_that_went_in_is_found() {
-        let mut index = Hashed::build(1000, |insert| {
+        let mut index = Hashed::build(1000, Asked::Often, |insert| {
             for id in 0..1000u32 {
                 insert(hash(&id.to_le_bytes()), id);
             }
@@ -173,7 +240,7 @@ mod tests {
             let h = hash(&id.to_le_bytes());
             index = index.with(h, id).unwrap_or_else(|| {
                 rebuilt += 1;
-                Hashed::build(2 * id as usize, |insert| {
+                Hashed::build(2 * id as usize, Asked::Often, |insert| {
                     (0..=id).for_each(|id| insert(hash(&id.to_le_bytes()), id));
                 })
             });
@@ -188,7 +255,9 @@ mod tests {
 
     #[test]
     fn equal_hashes_live_together() {
-        let index = Hashed::build(4, |insert| (0..20).for_each(|id| insert(7, id)));
+        let index = Hashed::build(4, Asked::Once, |insert| {
+            (0..20).for_each(|id| insert(7, id))
+        });
         let mut seen = Vec::new();
         index.each(7, |id| seen.push(id));
         seen.sort_unstable();
@@ -198,7 +267,7 @@ mod tests {
     #[test]
     fn an_entry_costs_less_than_eight_bytes() {
         let n = 100_000;
-        let index = Hashed::build(n, |insert| {
+        let index = Hashed::build(n, Asked::Once, |insert| {
             (0..n as u32).for_each(|id| insert(hash(&id.to_le_bytes()), id));
         });
         assert!(index.memory() / n < 8, "{}", index.memory());

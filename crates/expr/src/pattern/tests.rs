@@ -330,6 +330,43 @@ proptest! {
     }
 }
 
+/// Besides its text. The example `patterns` shows the same of a million entries.
+#[test]
+fn an_entry_costs_at_most_sixty_bytes() {
+    let n = 30_000u64;
+    let spread = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let check = |method: Match, key: &dyn Fn(u64) -> String| {
+        let keys: Vec<String> = (0..n).map(|i| key(spread(i))).collect();
+        let list = List::new(keys.iter().map(|k| (k.as_bytes(), &b"value"[..])));
+        list.searched_by(Kind::of(method), None).unwrap();
+        let each = list.index_memory() as f64 / n as f64;
+        assert!(each <= 60.0, "{method:?}: {each} bytes");
+    };
+    for method in [
+        Match::Str,
+        Match::Beg,
+        Match::End,
+        Match::Sub,
+        Match::Dir,
+        Match::Dom,
+    ] {
+        check(method, &|r| format!("/{r:x}/{}", r % 100));
+    }
+    check(Match::Bin, &|r| format!("{r:016x}"));
+    check(Match::Int, &|r| (r >> 16).to_string());
+    check(Match::Int, &|r| {
+        format!("{}:{}", r >> 16, (r >> 16) + r % 1000)
+    });
+    // Networks as routing tables have them: near each other in a few blocks.
+    check(Match::Ip, &|r| {
+        let block = [10u32 << 24, 80 << 24, 193 << 24][(r >> 62) as usize % 3];
+        format!(
+            "{}/24",
+            Ipv4Addr::from_bits(block | (r >> 40) as u32 & 0x00ff_ff00)
+        )
+    });
+}
+
 fn ranges() -> BoxedStrategy<String> {
     prop_oneof![
         3 => (0..12i64).prop_map(|n| n.to_string()),

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 
 use super::elements::Elements;
-use super::table::{Hashed, hash};
+use super::table::{Asked, Hashed, hash};
 
 /// Which part of the sample must equal the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +190,11 @@ impl TextIndex {
 impl State {
     fn build(part: Part, form: Form, all: &Elements, room: usize) -> Self {
         let mut lens = Vec::new();
-        let hashed = Hashed::build(room, |insert| {
+        let asked = match part {
+            Part::Whole => Asked::Once,
+            Part::Prefix | Part::Suffix => Asked::Often,
+        };
+        let hashed = Hashed::build(room, asked, |insert| {
             all.visit(0, |id, key, _| {
                 let mut scratch = Scratch::new();
                 let bytes = form.of_key(key, &mut scratch);

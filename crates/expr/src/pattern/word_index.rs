@@ -5,7 +5,7 @@
 use arc_swap::ArcSwap;
 
 use super::elements::Elements;
-use super::table::{Hashed, hash};
+use super::table::{Asked, Hashed, hash};
 use super::text_index::Scratch;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl WordIndex {
 impl State {
     fn build(delims: Delims, ignore_case: bool, all: &Elements, room: usize) -> Self {
         let mut words_max = 0;
-        let hashed = Hashed::build(room, |insert| {
+        let hashed = Hashed::build(room, Asked::Often, |insert| {
             all.visit(0, |id, key, _| {
                 let mut scratch = Scratch::new();
                 let bytes = fold(delims.strip(key), ignore_case, &mut scratch);
