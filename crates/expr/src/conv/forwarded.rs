@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sluice_http::is_token;
+use smallvec::SmallVec;
 
 use crate::args::Arg;
 use crate::conv::BadArg;
@@ -12,7 +13,7 @@ use crate::env::Env;
 use crate::value::{Absent, Fetched, Sample, Value, parse_ipv4, parse_ipv6};
 
 converters! {
-    "rfc7239_is_valid" () Str -> Bool, |_, s, _| on_bytes(s, |s| Some(Value::Bool(elements(&s).is_some())))
+    "rfc7239_is_valid" () Str -> Bool, |_, s, _| on_bytes(s, |s| Some(Value::Bool(read(&s, b"").is_some())))
         => "Whether a Forwarded header is valid: for, by, host and proto as the RFC wants them, none twice in an element.";
     "rfc7239_field" (Str) Str -> Str, field, prepare |args, _| prepare_field(args)
         => "A parameter (`for`, `by`, `host` or `proto`) of a Forwarded header without its quotes, out of the first element \
@@ -32,43 +33,39 @@ const PARAMETERS: [&[u8]; 4] = [b"for", b"by", b"host", b"proto"];
 /// A parameter's name and its value without quotes.
 type Pair<'h> = (&'h [u8], Cow<'h, [u8]>);
 
-/// The elements of a valid header, each a list of parameters; `None` when anything is wrong.
-fn elements(header: &[u8]) -> Option<Vec<Vec<Pair<'_>>>> {
+/// Reads a header to its end and gives the first value of the parameter wanted; `None` when anything in it is wrong.
+fn read<'h>(header: &'h [u8], wanted: &[u8]) -> Option<Option<Cow<'h, [u8]>>> {
     let mut rest = header.trim_ascii();
-    let mut all = vec![Vec::new()];
-    if rest.is_empty() {
-        return None;
-    }
-    loop {
-        let element = all.last_mut()?;
-        if !rest.is_empty() && !matches!(rest[0], b';' | b',') {
+    let mut names: SmallVec<[&[u8]; 8]> = SmallVec::new();
+    let (mut found, mut says_something) = (None, false);
+    while let Some(first) = rest.first() {
+        if !matches!(first, b';' | b',') {
             let pair;
             (pair, rest) = read_pair(rest)?;
-            let known = PARAMETERS.iter().any(|p| p.eq_ignore_ascii_case(pair.0));
-            if element
-                .iter()
-                .any(|(name, _): &Pair<'_>| name.eq_ignore_ascii_case(pair.0))
+            if names.iter().any(|name| name.eq_ignore_ascii_case(pair.0))
+                || !is_valid_parameter(&pair)
             {
                 return None;
             }
-            if known && !is_valid_parameter(&pair) {
-                return None;
+            names.push(pair.0);
+            says_something = true;
+            if found.is_none() && pair.0.eq_ignore_ascii_case(wanted) {
+                found = Some(pair.1);
             }
-            element.push(pair);
         }
         rest = rest.trim_ascii_start();
         match rest.split_first() {
             None => break,
             Some((b';', tail)) => rest = tail.trim_ascii_start(),
             Some((b',', tail)) => {
-                all.push(Vec::new());
+                names.clear();
                 rest = tail.trim_ascii_start();
             }
             Some(_) => return None,
         }
     }
     // Empty elements are a list's right (RFC 9110 section 5.6.1); a header of nothing else says nothing.
-    all.iter().any(|e| !e.is_empty()).then_some(all)
+    says_something.then_some(found)
 }
 
 /// `token=token` or `token="quoted"`, and what follows.
@@ -116,7 +113,9 @@ fn is_valid_parameter((name, value): &Pair<'_>) -> bool {
                     .iter()
                     .all(|c| c.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(c))
         }
-        _ => node(value).is_some(),
+        b"for" | b"by" => node(value).is_some(),
+        // An extension (section 5.5).
+        _ => true,
     }
 }
 
@@ -132,13 +131,8 @@ fn prepare_field(args: &mut Vec<Arg>) -> Result<(), BadArg> {
 
 fn field<'a>(args: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
     on_bytes(sample, |header| {
-        let wanted = prepared::<&'static [u8]>(args, 0)?;
-        let elements = elements(&header)?;
-        let found = elements
-            .into_iter()
-            .flatten()
-            .find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        Some(Value::Str(Cow::Owned(found?.1.into_owned())))
+        let found = read(&header, prepared::<&'static [u8]>(args, 0)?)??;
+        Some(Value::Str(Cow::Owned(found.into_owned())))
     })
 }
 

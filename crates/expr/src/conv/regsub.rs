@@ -165,8 +165,9 @@ mod tests {
 
     #[test]
     fn bad_arguments_are_refused() {
+        check_refused(&[("str(abc),regsub('b',X,q)", "flag")]);
+        // HAProxy looks at these once the whole file is read.
         check_refused(&[
-            ("str(abc),regsub('b',X,q)", "flag"),
             ("str(abc),regsub('(b',X)", "("),
             ("str(abc),regsub(,X)", "empty"),
         ]);

@@ -3,6 +3,7 @@
 //! What HAProxy answers to the expressions of this crate's tables was recorded from Debian's haproxy 2.6 (and, for
 //! what only 3.x knows, taken from its documentation).
 
+pub mod conv_oracle;
 pub mod oracle;
 pub mod rule_oracle;
 
