@@ -72,5 +72,25 @@ pub fn load(files: &[SourceFile], opts: &LoadOptions<'_>) -> Loaded {
     loaded
 }
 
+/// Reads a command line socket as `-S` writes it: `ADDRESS[,WORD[,VALUE]...]`, with the words of a `bind` line.
+pub fn parse_cli_socket(
+    text: &str,
+    opts: &LoadOptions<'_>,
+) -> Result<model::StatsSocket, Vec<Diagnostic>> {
+    let mut cx = Cx::new(opts);
+    let words = text.split(',').collect::<Vec<_>>().join(" ");
+    let text = format!("global\n    stats socket {words}\n");
+    let file = SourceFile {
+        name: "-S".into(),
+        text: text.into_bytes(),
+    };
+    read::read_file(&mut cx, &file);
+    let wrong = cx.diagnostics.iter().any(|d| d.severity == Severity::Alert);
+    match cx.raw.global.stats_sockets.pop() {
+        Some(socket) if !wrong => Ok(socket),
+        _ => Err(cx.diagnostics),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod testing;

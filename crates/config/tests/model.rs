@@ -392,3 +392,48 @@ fn the_file_of_2019_loads() {
     assert_eq!(workers[7], [7]);
     assert_eq!(l.servers.len(), 8);
 }
+
+#[test]
+fn what_may_be_meant_is_shown_in_diagnostic_mode_only() {
+    let text = format!(
+        "{BASE}backend b\n cookie x insert\n server a 10.0.0.1:80 cookie s weight 0\n server b 10.0.0.2:80 cookie s\nglobal\n maxconn 3\n"
+    );
+    let said = |diag: bool| -> Vec<String> {
+        let mut opts = LoadOptions::new(&Files, &|_| None);
+        opts.diag = diag;
+        let file = SourceFile {
+            name: "h.cfg".into(),
+            text: text.clone().into_bytes(),
+        };
+        let found = load(&[file], &opts).diagnostics;
+        found.iter().map(|d| d.message.clone()).collect()
+    };
+    assert!(said(false).is_empty());
+    let said = said(true);
+    assert!(
+        said[0].starts_with("global section detected after"),
+        "{said:?}"
+    );
+    assert!(
+        said[1].contains("'server b/a' : configured with weight of 0"),
+        "{said:?}"
+    );
+    assert!(
+        said[2].contains("'server b/b' : same cookie value"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_command_socket_is_read_from_one_word() {
+    let opts = LoadOptions::new(&Files, &|_| None);
+    let socket =
+        sluice_config::parse_cli_socket("/run/m.sock,level,admin,mode,660", &opts).unwrap();
+    assert_eq!(socket.addrs, [ListenAddr::Unix("/run/m.sock".into())]);
+    assert_eq!(
+        (socket.level, socket.perms.mode),
+        (CliLevel::Admin, Some(0o660))
+    );
+    assert!(sluice_config::parse_cli_socket("/run/m.sock,levle,admin", &opts).is_err());
+    assert!(sluice_config::parse_cli_socket("", &opts).is_err());
+}

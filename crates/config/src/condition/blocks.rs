@@ -70,11 +70,10 @@ pub(crate) fn directive(cx: &mut Cx<'_>, blocks: &mut Blocks, line: &mut Line) -
     match name.as_str() {
         ".if" => open(cx, blocks, line),
         ".elif" | ".else" => alternative(cx, blocks, line, &name),
-        ".endif" => {
-            if blocks.0.pop().is_none() {
-                cx.error_at(line, 0, "lone '.endif' with no matching '.if'.");
-            }
+        ".endif" if blocks.0.pop().is_none() => {
+            cx.error_at(line, 0, "lone '.endif' with no matching '.if'.");
         }
+        ".endif" => {}
         _ if blocks.active() => message(cx, line, &name),
         _ => {}
     }

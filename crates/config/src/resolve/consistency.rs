@@ -1,5 +1,7 @@
 //! What HAProxy finds strange about a proxy as a whole, in its words.
 
+use std::collections::HashSet;
+
 use super::Resolver;
 use super::proxy::Rules;
 use crate::model::{Action, Balance, Caps, Mode, Options, ServerStateSource};
@@ -172,8 +174,33 @@ fn http_options(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &mut Settings) {
     }
 }
 
+/// What may be meant, and is looked at with `-dD` only.
+fn suspicious(resolver: &mut Resolver<'_>, raw: &RawProxy) {
+    let mut cookies: HashSet<&str> = HashSet::new();
+    for server in &raw.servers {
+        let name = format!("'server {}/{}'", raw.name, server.server.name);
+        if server.server.weight == 0 {
+            let message = format!(
+                "{name} : configured with weight of 0 will never be selected by load balancing algorithms"
+            );
+            resolver.diag(&server.line, message);
+        }
+        let cookie = server.server.cookie.as_deref();
+        if let Some(cookie) = cookie.filter(|_| !server.server.backup)
+            && !cookies.insert(cookie)
+        {
+            let message = format!(
+                "{name} : same cookie value is set for a previous non-backup server in the same backend, it may break \
+                 connection persistence"
+            );
+            resolver.diag(&server.line, message);
+        }
+    }
+}
+
 /// Last findings: checks that nobody runs, timeouts that are missing.
 pub(super) fn after(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
+    suspicious(resolver, raw);
     if raw.is_backend()
         && let Some((line, option)) = crate::proxy::unused_check_rules(&s.check)
     {

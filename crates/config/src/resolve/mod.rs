@@ -218,6 +218,12 @@ impl Resolver<'_> {
             .push(about(Severity::Warning, line, word, 0..0, message, hint));
     }
 
+    /// Reports what is worth a look in diagnostic mode.
+    pub(crate) fn diag(&mut self, line: &Line, message: String) {
+        self.diagnostics
+            .push(about(Severity::Diag, line, 1, 0..0, message, None));
+    }
+
     /// Reports a warning about a proxy as a whole: HAProxy's words, and the section's header under them.
     pub(crate) fn warn_plain(&mut self, raw: &RawProxy, message: String) {
         let mut finding = about(Severity::Warning, &raw.line, 1, 0..0, message, None);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Section, http_errors, ring, userlist};
 use crate::cx::{Current, Cx, caps_of, section_name};
+use crate::diag::Severity;
 use crate::line::{Line, Word};
 use crate::model::Caps;
 use crate::raw::{RawProxy, Settings};
@@ -63,6 +64,16 @@ pub(super) static SECTIONS: &[Section] = &[
 
 fn open_global(cx: &mut Cx<'_>, line: &Arc<Line>) {
     cx.no_more(line, 1);
+    if !(cx.raw.proxies.is_empty() && cx.defaults.is_empty()) {
+        cx.report(
+            Severity::Diag,
+            line,
+            0,
+            0..0,
+            "global section detected after a non-global one, the prevalence of their statements is unspecified",
+            None,
+        );
+    }
     cx.current = Current::Global;
 }
 
