@@ -341,7 +341,7 @@ pub const FIELDS: &[Field] = fields! {
     "hrsp_4xx" "MCP" |r, at| class(r, 4);
     "hrsp_5xx" "MCP" |r, at| class(r, 5);
     "hrsp_other" "MCP" |r, at| class(r, 0);
-    "hanafail" "MCP" |r, at| None;
+    "hanafail" "MCP" |r, at| r.server().filter(|s| s.conf.check.enabled).and_then(|s| u64v(s.passive.alarms.load(Relaxed)));
     "req_rate" "MRP" |r, at| r.frontend().filter(|_| r.http()).and_then(|c| u32v(c.req_rate.per_second(at.now_ms)));
     "req_rate_max" "MMP" |r, at| r.frontend().filter(|_| r.http()).and_then(|c| u32v(c.req_rate.max()));
     "req_tot" "MCP" |r, at| if !r.http() { None } else { r.serving().map(|c| c.req_total.value()).or(r.frontend().map(|c| c.req_total.value())).map(V::U64) };

@@ -1,7 +1,7 @@
 //! A server's health: rise and fall counting over check results (manual 5.2 `check`, `rise`, `fall`), as a state machine
 //! that is told results and times and answers what changed.
 
-use sluice_config::model::CheckParams;
+use sluice_config::model::{CheckParams, OnError};
 
 /// The outcome of one check, with the names of the CSV's `check_status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +28,8 @@ pub enum CheckStatus {
     ProcErr,
     ProcTimeout,
     ProcOk,
+    /// Traffic showed it (`observe`).
+    Observed,
 }
 
 impl CheckStatus {
@@ -51,6 +53,7 @@ impl CheckStatus {
             CheckStatus::ProcErr => "PROCERR",
             CheckStatus::ProcTimeout => "PROCTOUT",
             CheckStatus::ProcOk => "PROCOK",
+            CheckStatus::Observed => "HANA",
         }
     }
     /// The status with that code (`ok-status L7OKC`).
@@ -95,6 +98,7 @@ impl CheckStatus {
             CheckStatus::ProcErr => "External check error",
             CheckStatus::ProcTimeout => "External check timeout",
             CheckStatus::ProcOk => "External check passed",
+            CheckStatus::Observed => "Health analyze",
         }
     }
     pub fn passed(self) -> bool {
@@ -159,6 +163,21 @@ impl Health {
     }
     pub fn is_up(&self) -> bool {
         self.counter >= self.rise
+    }
+    /// Too many errors in traffic (`on-error`): what they count for, as a failed check. `fastinter` leaves the state.
+    pub fn on_alarm(&mut self, action: OnError, info: String) -> Change {
+        match action {
+            OnError::FastInter => return Change::None,
+            OnError::FailCheck => {}
+            // the next failure is the last
+            OnError::SuddenDeath => self.counter = self.counter.min(self.rise + 1),
+            OnError::MarkDown => self.counter = self.counter.min(self.rise),
+        }
+        self.on_result(CheckResult {
+            status: CheckStatus::Observed,
+            info,
+            ..CheckResult::default()
+        })
     }
     /// Takes in one result.
     pub fn on_result(&mut self, result: CheckResult) -> Change {
@@ -228,6 +247,25 @@ mod tests {
         assert_eq!(h.on_result(result(CheckStatus::L7OkCond)), Change::Stopping);
         h.on_result(result(CheckStatus::L7Status));
         assert_eq!(h.on_result(result(CheckStatus::L7OkCond)), Change::WentUp);
+    }
+
+    #[test]
+    fn an_alarm_counts_as_on_error_says() {
+        let after = |action, many| {
+            let mut h = health(2, 3);
+            h.on_result(result(CheckStatus::L4Ok));
+            let changes: Vec<_> = (0..many)
+                .map(|_| h.on_alarm(action, String::new()))
+                .collect();
+            (h.is_up(), changes.last() == Some(&Change::WentDown))
+        };
+        assert_eq!(after(OnError::FastInter, 9), (true, false));
+        assert_eq!(after(OnError::FailCheck, 2), (true, false));
+        assert_eq!(after(OnError::FailCheck, 3), (false, true));
+        assert_eq!(after(OnError::SuddenDeath, 1), (true, false));
+        assert_eq!(after(OnError::SuddenDeath, 2), (false, true));
+        assert_eq!(after(OnError::MarkDown, 1), (false, true));
+        assert_eq!(after(OnError::MarkDown, 2), (false, false));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod balance;
 pub mod counters;
 pub mod health;
+pub mod passive;
 pub mod queue;
 pub mod state;
 #[cfg(test)]

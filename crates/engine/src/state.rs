@@ -15,6 +15,7 @@ use sluice_expr::{ProxyId, ServerId};
 use crate::balance::Balancer;
 use crate::counters::{FrontendCounters, ListenerCounters, ProcessCounters, ServingCounters};
 use crate::health::Health;
+use crate::passive::Passive;
 use crate::queue::Queue;
 
 /// The whole running process.
@@ -130,6 +131,8 @@ pub struct ServerState {
     /// Where it is now (`set server addr`, DNS).
     pub addr: ArcSwap<PeerAddr>,
     pub health: Mutex<Health>,
+    /// What traffic shows of its health (`observe`).
+    pub passive: Passive,
     /// Copies of what the hot path and views want without the lock.
     pub last_change_ms: AtomicU64,
     pub down_ms: AtomicU64,
@@ -300,6 +303,7 @@ fn server_state(backend: ProxyId, index: u32, s: &Arc<model::Server>, now_ms: u6
         op: AtomicU8::new(OpState::Running as u8),
         addr: ArcSwap::from_pointee(s.addr.clone()),
         health: Mutex::new(Health::new(&s.check)),
+        passive: Passive::default(),
         last_change_ms: AtomicU64::new(now_ms),
         down_ms: AtomicU64::new(0),
         down_count: AtomicU64::new(0),

@@ -26,6 +26,18 @@ pub fn gauge(rt: &Runtime, what: Gauge, now_ms: u64) -> Option<i64> {
         Gauge::BeSessRate(p) => proxy(p)?.be.sess_rate.per_second(now_ms).into(),
         Gauge::BeServerTimeoutMs(p) => conf(p)?.timeouts.server_ms.unwrap_or(0) as i64,
         Gauge::BeTunnelTimeoutMs(p) => conf(p)?.timeouts.tunnel_ms.unwrap_or(0) as i64,
+        Gauge::BeConnectTimeoutMs(p) => conf(p)?.timeouts.connect_ms.unwrap_or(0) as i64,
+        Gauge::BeQueueTimeoutMs(p) => {
+            let t = &conf(p)?.timeouts;
+            t.queue_ms.or(t.connect_ms).unwrap_or(0) as i64
+        }
+        Gauge::BeTarpitTimeoutMs(p) | Gauge::FeTarpitTimeoutMs(p) => {
+            let t = &conf(p)?.timeouts;
+            t.tarpit_ms.or(t.connect_ms).unwrap_or(0) as i64
+        }
+        Gauge::BeMaxRetries(p) => conf(p)?.retries.into(),
+        // there are no groups: all threads are in the first
+        Gauge::ThreadGroup => 1,
         Gauge::Queue(p) => queued(proxy(p)?).into(),
         Gauge::AvgQueue(p) => {
             let p = proxy(p)?;
@@ -117,6 +129,10 @@ pub fn name(rt: &Runtime, of: NameOf) -> Option<&str> {
             .servers
             .get(s.index as usize)
             .map(|s| &*s.name),
+        NameOf::DefaultBackend(p) => {
+            let backend = rt.model.proxies.get(p.0 as usize)?.default_backend?;
+            rt.proxies.get(backend.0 as usize).map(|p| &*p.name)
+        }
         NameOf::Hostname => Some(&rt.hostname),
         NameOf::Node => Some(rt.model.global.node.as_deref().unwrap_or(&rt.hostname)),
         #[allow(unreachable_patterns)]

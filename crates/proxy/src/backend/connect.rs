@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use sluice_config::model::{Options, PeerAddr, PortSpec, Server, Source, UseSrc};
+use sluice_engine::passive::Seen;
 use sluice_expr::env::{Addr, ConnInfo};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::{TcpStream, UnixStream};
@@ -74,7 +75,14 @@ pub async fn connect(
         std::task::Poll::Ready(r) => std::task::Poll::Ready(r),
         std::task::Poll::Pending => timer.poll(cx, deadline).map(|()| Err(ConnectFail::Timeout)),
     })
-    .await?;
+    .await
+    .inspect_err(|fail| {
+        // what we lack ourselves says nothing of the server
+        if !matches!(fail, ConnectFail::Resource(_)) {
+            s.observe(Seen::NotConnected);
+        }
+    })?;
+    s.observe(Seen::Connected);
     let info = ConnInfo {
         dst: dst.clone(),
         real_dst: dst,

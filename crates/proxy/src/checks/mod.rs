@@ -11,10 +11,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::model::{CheckKind, Proxy};
-use sluice_engine::health::{Change, CheckResult};
+use sluice_config::model::{CheckKind, OnError, Proxy};
+use sluice_engine::health::{Change, CheckResult, Health};
 use sluice_engine::{ProxyState, ServerState};
+use std::future::Future;
 use std::sync::PoisonError;
+use std::task::Poll;
 use tokio::time::Instant;
 
 use crate::logs::{LogSender, Rings};
@@ -72,10 +74,31 @@ async fn schedule(c: Rc<Checked>, first: Duration) {
             && !c.shared.runtime.is_stopping()
         {
             let result = one(&c).await;
-            take_in(&c, result);
+            take_in(&c, |h| h.on_result(result));
         }
-        let wait = interval(&c).saturating_sub(started.elapsed());
-        tokio::time::sleep(wait.max(Duration::from_millis(1))).await;
+        let soonest = Instant::now() + Duration::from_millis(1);
+        pause(&c, (started + interval(&c)).max(soonest)).await;
+    }
+}
+
+/// Waits for the next check, and meanwhile acts on errors in traffic: with `fastinter` they bring the check forward.
+async fn pause(c: &Checked, mut until: Instant) {
+    let params = &c.server.conf.check;
+    loop {
+        let mut sleep = std::pin::pin!(tokio::time::sleep_until(until));
+        let alarm = std::future::poll_fn(|cx| {
+            if let Poll::Ready(info) = c.server.passive.poll_alarm(cx, params) {
+                return Poll::Ready(Some(info));
+            }
+            sleep.as_mut().poll(cx).map(|()| None)
+        });
+        let Some(info) = alarm.await else { return };
+        if params.on_error != OnError::FastInter {
+            take_in(c, |h| h.on_alarm(params.on_error, info));
+        }
+        if let Some(fast) = params.fastinter_ms {
+            until = until.min(Instant::now() + Duration::from_millis(fast));
+        }
     }
 }
 
@@ -91,12 +114,7 @@ async fn one(c: &Checked) -> CheckResult {
 }
 
 /// Lets the health machine see a result and acts on what changed.
-fn take_in(c: &Checked, result: CheckResult) {
-    if !result.status.passed() {
-        c.server
-            .failed_checks
-            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    }
+fn take_in(c: &Checked, step: impl FnOnce(&mut Health) -> Change) {
     let (changed, before, after) = {
         let mut h = c
             .server
@@ -104,9 +122,14 @@ fn take_in(c: &Checked, result: CheckResult) {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let before = (h.last.status, h.is_up(), h.counter);
-        let changed = h.on_result(result);
+        let changed = step(&mut h);
         (changed, before, h.clone())
     };
+    if !after.last.status.passed() {
+        c.server
+            .failed_checks
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
     if changed == Change::None
         && c.proxy
             .options

@@ -23,6 +23,11 @@ impl Env for Stream {
     fn gauge(&self, what: Gauge) -> Option<i64> {
         match what {
             Gauge::ThreadId => Some(i64::from(self.w.id)),
+            Gauge::ListenerConn => {
+                let listeners = &self.runtime().proxy(self.info.frontend).listeners;
+                let own = listeners.iter().find(|l| l.id == self.info.listener_id)?;
+                Some(own.counters.conns.now().into())
+            }
             other => view::gauge(self.runtime(), other, self.now.mono_us / 1000),
         }
     }
@@ -50,6 +55,13 @@ impl Env for Stream {
     }
     fn groups_of(&self, userlist: u32, user: &[u8]) -> Option<&[String]> {
         view::groups_of(self.runtime(), userlist, user)
+    }
+    fn is_local(&self, addr: std::net::IpAddr) -> bool {
+        // only an address of this machine can be bound to
+        addr.is_loopback() || std::net::UdpSocket::bind((addr, 0)).is_ok()
+    }
+    fn inspect_ended(&self) -> bool {
+        self.content_final || self.req_content.is_none()
     }
     fn stream(&self) -> Option<&StreamInfo> {
         Some(&self.info)

@@ -2,6 +2,7 @@
 //! statistics are all fed from here.
 
 use sluice_config::model::Options;
+use sluice_engine::passive::Seen;
 use sluice_expr::env::{Dir, StreamInfo, UNREACHED};
 use sluice_http::BodyDecoder;
 use std::sync::atomic::Ordering::Relaxed;
@@ -93,6 +94,7 @@ impl Stream {
         self.tick();
         self.has_res = true;
         self.info.server_status = self.res.status.into();
+        self.observe(Seen::status(self.res.status));
         let before = self.info.tr_ms.max(0) + self.info.tw_ms.max(0) + self.info.tc_ms.max(0);
         self.info.tsrv_ms = (self.elapsed_ms() - before).max(0);
         let w = self.w.clone();
@@ -155,6 +157,26 @@ impl Stream {
         self.be_state().be.connects.inc();
         if let Some(s) = self.server_state() {
             s.counters.connects.inc();
+        }
+    }
+
+    /// The backend is known: the timeouts and retries in effect, for the `cur_*` fetches.
+    pub fn note_limits(&mut self) {
+        let t = self.backend().timeouts.clone();
+        let retries = self.set.retries.unwrap_or(self.backend().retries);
+        let tarpit = self.set.tarpit_timeout_ms.or(t.tarpit_ms).or(t.connect_ms);
+        self.info.server_timeout_ms = self.server_timeout_ms().unwrap_or(0);
+        self.info.tunnel_timeout_ms = self.tunnel_timeout_ms().unwrap_or(0);
+        self.info.connect_timeout_ms = self.connect_timeout_ms().unwrap_or(0);
+        self.info.queue_timeout_ms = self.queue_timeout_ms().unwrap_or(0);
+        self.info.tarpit_timeout_ms = tarpit.unwrap_or(0);
+        self.info.max_retries = retries;
+    }
+
+    /// Tells the server's passive checks (`observe`) what this stream saw of it.
+    pub fn observe(&self, seen: Seen) {
+        if let Some(s) = self.server_state() {
+            s.passive.note(seen, &s.conf.check);
         }
     }
 

@@ -392,6 +392,7 @@ impl Stream {
         be.be.req_total.inc();
         be.be.last_session_ms.set(now_ms);
         self.held.backend = Some(id);
+        self.note_limits();
     }
 
     /// Reads the request's body into memory (`option http-buffer-request`, `wait-for-body`, `balance url_param

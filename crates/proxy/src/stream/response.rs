@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn, Source};
+use sluice_engine::passive::Seen;
 use sluice_http::{
     BodyDecoder, Framing, HeadScan, Limits, Method, Parsed, Version, encode_chunk, parse_response,
 };
@@ -712,6 +713,7 @@ impl Stream {
         self.has_res = false;
         let (status, cause, phase) = match why {
             NoResponse::Empty | NoResponse::Cut => {
+                self.observe(Seen::Closed);
                 self.count_response_error();
                 // the client of a kept connection may repeat the request itself: a silent close tells it so
                 if was_reused && self.sess.client.requests > 0 {
@@ -721,10 +723,12 @@ impl Stream {
                 (502, b'S', b'H')
             }
             NoResponse::Junk => {
+                self.observe(Seen::BadResponse);
                 self.count_response_error();
                 (502, b'P', b'H')
             }
             NoResponse::Timeout => {
+                self.observe(Seen::Timeout);
                 self.count_response_error();
                 (504, b's', b'H')
             }

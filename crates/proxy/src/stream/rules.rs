@@ -271,7 +271,9 @@ impl Stream {
             }
             Action::SetRetries(e) => {
                 if let Some(n) = self.int(e) {
-                    self.set.retries = Some(n.clamp(0, 100) as u32);
+                    let n = n.clamp(0, 100) as u32;
+                    self.set.retries = Some(n);
+                    self.info.max_retries = n;
                 }
             }
             Action::SetBandwidthLimit {
@@ -426,9 +428,18 @@ impl Stream {
                 &mut self.set.tunnel_timeout_ms,
                 Some(&mut self.info.tunnel_timeout_ms),
             ),
-            TimeoutKind::Connect => (&mut self.set.connect_timeout_ms, None),
-            TimeoutKind::Queue => (&mut self.set.queue_timeout_ms, None),
-            TimeoutKind::Tarpit => (&mut self.set.tarpit_timeout_ms, None),
+            TimeoutKind::Connect => (
+                &mut self.set.connect_timeout_ms,
+                Some(&mut self.info.connect_timeout_ms),
+            ),
+            TimeoutKind::Queue => (
+                &mut self.set.queue_timeout_ms,
+                Some(&mut self.info.queue_timeout_ms),
+            ),
+            TimeoutKind::Tarpit => (
+                &mut self.set.tarpit_timeout_ms,
+                Some(&mut self.info.tarpit_timeout_ms),
+            ),
         };
         *slot = Some(ms);
         if let Some(shown) = shown {
