@@ -179,6 +179,9 @@ impl Tries {
     }
 
     fn find4(&self, addr: u32, all: &Elements) -> Option<(u8, u32)> {
+        if self.v4.is_empty() {
+            return None;
+        }
         let (net, id) = self.v4.get_lpm(&(addr, 32))?;
         if all.is_live(*id) {
             return Some((net.1, *id));
@@ -193,6 +196,9 @@ impl Tries {
     }
 
     fn find6(&self, addr: u128, all: &Elements) -> Option<(u8, u32)> {
+        if self.v6.is_empty() {
+            return None;
+        }
         let (net, id) = self.v6.get_lpm(&(addr, 128))?;
         if all.is_live(*id) {
             return Some((net.1, *id));

@@ -44,9 +44,12 @@ struct Chunk {
     used: u16,
     live: u16,
     /// Entries whose text is not in `bytes`: too long, or changed to another length.
-    elsewhere: Vec<(u16, Arc<[u8]>, Arc<[u8]>)>,
+    elsewhere: Vec<Long>,
     bytes: [u8; CHUNK],
 }
+
+/// The place of an entry in its chunk, its pattern and its value.
+type Long = (u16, Arc<[u8]>, Arc<[u8]>);
 
 /// Four bytes before each entry.
 #[derive(Clone, Copy)]

@@ -249,7 +249,9 @@ impl List {
     /// Whether a pattern matches.
     #[inline]
     pub fn matches(&self, kind: Kind, value: &Value<'_>) -> bool {
-        self.find(kind, value, |_, _| ()).is_some()
+        let now = self.current.load();
+        let view = now.views.find(kind.canonical());
+        view.is_some_and(|v| v.find(kind.method, value, &now.all).is_some())
     }
 
     /// Gives the entry that matches (the pattern and its value) to `f`.

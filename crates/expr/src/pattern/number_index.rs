@@ -13,6 +13,9 @@ use super::table::{Asked, Hashed, hash};
 
 const RECENT_MAX: usize = if cfg!(test) { 3 } else { 256 };
 
+/// Up to here, numbers are kept with the ranges and tried one by one: the patterns written in ACLs are few.
+const FEW: usize = if cfg!(test) { 2 } else { 8 };
+
 pub(super) struct NumberIndex {
     notation: Notation,
     state: ArcSwap<State>,
@@ -29,10 +32,12 @@ struct State {
 /// `starts[i]..starts[i + 1]` belongs to `first[i]`, the first range there is, [`NONE`] where there is none.
 #[derive(Default)]
 struct Segments {
-    starts: Vec<i64>,
-    first: Vec<u32>,
-    /// All ranges, to fall back to when the first one has been deleted.
-    ranges: Vec<(i64, i64, u32)>,
+    starts: Box<[i64]>,
+    first: Box<[u32]>,
+    /// All ranges in the order of the list, to fall back to when the first one has been deleted.
+    lows: Box<[i64]>,
+    highs: Box<[i64]>,
+    ids: Box<[u32]>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -51,7 +56,11 @@ impl NumberIndex {
         };
         let state = self.state.load();
         let (low, high) = range;
-        let next = if low == high {
+        let next = if state.is_few() && state.recent.len() < FEW {
+            let mut next = State::clone(&state);
+            next.recent.push((low, high, id));
+            Some(next)
+        } else if low == high {
             state
                 .single
                 .with(hash(&low.to_le_bytes()), id)
@@ -97,27 +106,43 @@ impl NumberIndex {
         let state = self.state.load();
         let s = &state.segments;
         state.single.memory()
-            + s.starts.capacity() * 8
-            + s.first.capacity() * 4
-            + (s.ranges.capacity() + state.recent.capacity()) * 24
+            + s.starts.len() * 12
+            + s.ids.len() * 20
+            + state.recent.capacity() * 24
     }
 }
 
 impl State {
+    /// Whether all there is stands in `recent`.
+    fn is_few(&self) -> bool {
+        self.single.is_empty() && self.segments.ids.is_empty()
+    }
+
     /// `more` is room for single numbers to come.
     fn build(notation: Notation, all: &Elements, more: usize) -> Self {
         let mut ranges = Vec::new();
         let mut singles = Vec::new();
         all.visit(0, |id, key, _| {
             match range_of(key, notation) {
-                Some((low, high)) if low == high => singles.push((hash(&low.to_le_bytes()), id)),
+                Some((low, high)) if low == high => singles.push((low, id)),
                 Some((low, high)) => ranges.push((low, high, id)),
                 None => {}
             }
             true
         });
+        if singles.len() + ranges.len() <= FEW {
+            let numbers = singles.iter().map(|(n, id)| (*n, *n, *id));
+            ranges.extend(numbers);
+            ranges.sort_unstable_by_key(|(_, _, id)| *id);
+            return State {
+                recent: ranges,
+                ..State::default()
+            };
+        }
         let single = Hashed::build(singles.len() + more, Asked::Once, |insert| {
-            singles.iter().for_each(|(hash, id)| insert(*hash, *id));
+            singles
+                .iter()
+                .for_each(|(n, id)| insert(hash(&n.to_le_bytes()), *id));
         });
         State {
             single,
@@ -160,9 +185,11 @@ impl Segments {
             }
         }
         Segments {
-            starts,
-            first,
-            ranges,
+            starts: starts.into(),
+            first: first.into(),
+            lows: ranges.iter().map(|(low, _, _)| *low).collect(),
+            highs: ranges.iter().map(|(_, high, _)| *high).collect(),
+            ids: ranges.iter().map(|(_, _, id)| *id).collect(),
         }
     }
 
@@ -175,9 +202,11 @@ impl Segments {
         if all.is_live(id) {
             return Some(id);
         }
-        let holds =
-            |(low, high, id): &&(i64, i64, u32)| (*low..=*high).contains(&n) && all.is_live(*id);
-        self.ranges.iter().find(holds).map(|(_, _, id)| *id)
+        let bounds = self.lows.iter().zip(&self.highs).zip(&self.ids);
+        bounds
+            .filter(|((low, high), _)| (**low..=**high).contains(&n))
+            .map(|(_, id)| *id)
+            .find(|id| all.is_live(*id))
     }
 }
 

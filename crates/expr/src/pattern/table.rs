@@ -216,6 +216,10 @@ impl Hashed {
         Some(next)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.base.used == 0 && self.recent.is_empty()
+    }
+
     /// Bytes it keeps.
     pub(super) fn memory(&self) -> usize {
         self.base.buckets.len() * size_of::<Bucket>()

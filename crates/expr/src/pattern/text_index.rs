@@ -102,10 +102,17 @@ pub(super) struct TextIndex {
     state: ArcSwap<State>,
 }
 
-struct State {
-    hashed: Hashed,
-    /// The lengths that occur, longest first. Unused for whole texts.
-    lens: Vec<u32>,
+/// Up to here, comparing one by one is the faster way: the patterns written in ACLs are few.
+const FEW: usize = if cfg!(test) { 3 } else { 8 };
+
+enum State {
+    /// The bytes to compare, in lower case already when case is ignored.
+    Few(Vec<(u32, Box<[u8]>)>),
+    Many {
+        hashed: Hashed,
+        /// The lengths that occur, longest first. Unused for whole texts.
+        lens: Vec<u32>,
+    },
 }
 
 impl TextIndex {
@@ -122,14 +129,19 @@ impl TextIndex {
         let state = self.state.load();
         let mut scratch = Scratch::new();
         let bytes = self.form.of_key(key, &mut scratch);
-        let next = match state.hashed.with(hash(bytes), id) {
-            Some(hashed) => {
-                let mut lens = state.lens.clone();
+        let next = match &**state {
+            State::Few(few) if few.len() < FEW => {
+                let mut few = few.clone();
+                few.push((id, bytes.into()));
+                State::Few(few)
+            }
+            State::Many { hashed, lens } if let Some(hashed) = hashed.with(hash(bytes), id) => {
+                let mut lens = lens.clone();
                 note_len(self.part, &mut lens, bytes.len());
-                State { hashed, lens }
+                State::Many { hashed, lens }
             }
             // Room for as many again, so that growing costs little for each entry.
-            None => State::build(self.part, self.form, all, all.len() * 2),
+            _ => State::build(self.part, self.form, all, all.len() * 2),
         };
         self.state.store(next.into());
     }
@@ -142,12 +154,50 @@ impl TextIndex {
 
     /// The number of the entry that matches.
     pub(super) fn find(&self, sample: &[u8], all: &Elements) -> Option<u32> {
-        let state = self.state.load();
+        match &**self.state.load() {
+            State::Few(few) => self.find_few(few, sample, all),
+            State::Many { hashed, lens } => self.find_many(hashed, lens, sample, all),
+        }
+    }
+
+    fn find_few(&self, few: &[(u32, Box<[u8]>)], sample: &[u8], all: &Elements) -> Option<u32> {
+        let matches = |key: &[u8]| {
+            let part = match self.part {
+                Part::Whole => Some(sample),
+                Part::Prefix => sample.get(..key.len()),
+                Part::Suffix => sample
+                    .len()
+                    .checked_sub(key.len())
+                    .and_then(|from| sample.get(from..)),
+            };
+            part.is_some_and(|part| match self.form {
+                Form::IgnoreCase => part.eq_ignore_ascii_case(key),
+                Form::AsIs | Form::Hex => part == key,
+            })
+        };
+        let mut hits = few
+            .iter()
+            .filter(|(id, key)| matches(key) && all.is_live(*id));
+        let hit = match self.part {
+            // Of equal ones the first: `max_by_key` would give the last.
+            Part::Prefix => hits.reduce(|a, b| if b.1.len() > a.1.len() { b } else { a }),
+            Part::Whole | Part::Suffix => hits.next(),
+        };
+        hit.map(|(id, _)| *id)
+    }
+
+    fn find_many(
+        &self,
+        hashed: &Hashed,
+        lens: &[u32],
+        sample: &[u8],
+        all: &Elements,
+    ) -> Option<u32> {
         let mut scratch = Scratch::new();
         let sample = self.form.of_sample(sample, &mut scratch);
         let look = |bytes: &[u8]| {
             let mut best = None;
-            state.hashed.each(hash(bytes), |id| {
+            hashed.each(hash(bytes), |id| {
                 let better = best.is_none_or(|b| id < b);
                 if better && all.with(id, |key, _| self.form.equals(key, bytes)) == Some(true) {
                     best = Some(id);
@@ -156,7 +206,7 @@ impl TextIndex {
             best
         };
         let fitting = || {
-            let lens = state.lens.iter().map(|l| *l as usize);
+            let lens = lens.iter().map(|l| *l as usize);
             lens.filter(|l| *l <= sample.len())
         };
         match self.part {
@@ -172,23 +222,38 @@ impl TextIndex {
     pub(super) fn all_equal(&self, text: &[u8], all: &Elements) -> Vec<u32> {
         debug_assert_eq!((self.part, self.form), (Part::Whole, Form::AsIs));
         let mut ids = Vec::new();
-        self.state.load().hashed.each(hash(text), |id| {
+        let mut note = |id| {
             if all.with(id, |key, _| key == text) == Some(true) {
                 ids.push(id);
             }
-        });
+        };
+        match &**self.state.load() {
+            State::Few(few) => few.iter().for_each(|(id, _)| note(*id)),
+            State::Many { hashed, .. } => hashed.each(hash(text), note),
+        }
         ids.sort_unstable();
         ids
     }
 
     pub(super) fn memory(&self) -> usize {
-        let state = self.state.load();
-        state.hashed.memory() + state.lens.len() * 4
+        match &**self.state.load() {
+            State::Few(few) => few.iter().map(|(_, key)| key.len() + 40).sum(),
+            State::Many { hashed, lens } => hashed.memory() + lens.len() * 4,
+        }
     }
 }
 
 impl State {
     fn build(part: Part, form: Form, all: &Elements, room: usize) -> Self {
+        if all.len() <= FEW {
+            let mut few = Vec::with_capacity(all.len());
+            all.visit(0, |id, key, _| {
+                let mut scratch = Scratch::new();
+                few.push((id, form.of_key(key, &mut scratch).into()));
+                true
+            });
+            return State::Few(few);
+        }
         let mut lens = Vec::new();
         let asked = match part {
             Part::Whole => Asked::Once,
@@ -203,7 +268,7 @@ impl State {
                 true
             });
         });
-        State { hashed, lens }
+        State::Many { hashed, lens }
     }
 }
 
