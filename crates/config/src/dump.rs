@@ -77,6 +77,28 @@ const HTTP_OPTIONS: [&str; 16] = [
     "http-restrict-req-hdr-names",
 ];
 
+/// What a line of a `crt-list` file may set for its certificate; such files are read by the TLS part.
+const CRT_LIST_WORDS: [&str; 18] = [
+    "allow-0rtt",
+    "alpn +1",
+    "ca-file +1",
+    "ca-verify-file +1",
+    "ciphers +1",
+    "ciphersuites +1",
+    "client-sigalgs +1",
+    "crl-file +1",
+    "curves +1",
+    "ecdhe +1",
+    "ktls +1",
+    "no-alpn",
+    "no-ca-names",
+    "npn +1",
+    "sigalgs +1",
+    "ssl-max-ver +1",
+    "ssl-min-ver +1",
+    "verify +1",
+];
+
 /// Everything the registry knows, as HAProxy's `-dKcfg` prints its own: a block a section, a line a keyword.
 pub fn dump_cfg() -> String {
     let mut out = String::from("# List of registered configuration keywords:\n");
@@ -84,6 +106,31 @@ pub fn dump_cfg() -> String {
         let _ = writeln!(out, "{name}");
     }
     out
+}
+
+/// The list `-dKflt` prints, heading included: the names behind `filter`.
+pub fn dump_flt() -> String {
+    let mut out = String::from("# List of registered filter names:\n");
+    for (name, _) in filters() {
+        let tag = match name {
+            "bwlim-in" | "bwlim-out" => "BWLIM",
+            "comp-req" | "comp-res" | "compression" => "COMP",
+            "fcgi-app" => "FCGI",
+            "opentracing" => "OT",
+            name => &name.to_uppercase(),
+        };
+        let _ = writeln!(out, "{name} [{tag}]");
+    }
+    out
+}
+
+/// The names behind `filter` with what becomes of each.
+pub fn filters() -> Vec<(&'static str, Status)> {
+    let mut found: Vec<(&'static str, Status)> = keywords()
+        .filter_map(|k| Some((k.name.strip_prefix("filter ")?, Status::from(&k.run))))
+        .collect();
+    found.sort_unstable_by_key(|(name, _)| *name);
+    found
 }
 
 /// The lines of [`dump_cfg`] with what becomes of each; section names stand without a status.
@@ -102,9 +149,15 @@ pub fn coverage() -> Vec<(String, Option<Status>)> {
     for set in RULE_SETS {
         actions(set, &mut lines);
     }
+    for (title, section) in [("userlist", Sections::USERLIST), ("peers", Sections::PEERS)] {
+        block(title, &mut lines);
+        plain(section, &mut lines);
+    }
+    block("crt-list", &mut lines);
+    for word in CRT_LIST_WORDS {
+        lines.push((format!("\t{word}"), Some(Status::Later("TLS"))));
+    }
     for (title, section) in [
-        ("userlist", Sections::USERLIST),
-        ("peers", Sections::PEERS),
         ("crt-store", Sections::CRT_STORE),
         ("traces", Sections::TRACES),
         ("acme", Sections::ACME),

@@ -142,10 +142,11 @@ fn number(flag: &str, text: &str) -> Result<u64, FlagError> {
 pub const USAGE: &str = "\
 Usage: sluice [-f <file|dir>]* [flags] [-- <file>*]
   -c              check the configuration and exit (0: valid, 1: not)
-  -cc <cond>      evaluate a condition of '.if' and exit (0: true, 1: false)
+  -cc <cond>      evaluate a condition of '.if' and exit (0: true, 1: false, 2: error)
   -dC             print the configuration as it was read
   -dD / -dW       also report diagnostics / refuse to start with warnings
-  -dK<class>      list the language: all, acl, cfg, cli, cnv, flt, smp, svc
+  -dK<class>      list the language: all, acl, cfg, cli, cnv, flt, smp, svc; later: what does
+                  not simply work, as class, name, state and part
   -v / -vv        version / with build options
   -C <dir>        change to <dir> before reading files
   -D / -db        run in the background / stay in the foreground

@@ -5,6 +5,7 @@
 //! ```
 
 mod control_loop;
+mod dump;
 mod files;
 mod flags;
 mod limits;
@@ -15,7 +16,8 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use sluice_config::{Diagnostic, LoadOptions, Loaded, RenderOptions, Severity};
+use sluice_config::environ::Environ;
+use sluice_config::{Diagnostic, Facts, LoadOptions, Loaded, RenderOptions, Severity};
 use sluice_engine::state::{self, StartInfo};
 use sluice_proxy::logs::Rings;
 use sluice_proxy::worker::Shared;
@@ -65,7 +67,7 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(classes) = &flags.dump_keywords {
-        let known = dump_keywords(classes);
+        let known = dump::keywords(classes);
         // HAProxy goes on: `-dKall -q -c -f /dev/null` is how the lists are had
         if flags.files.is_empty() {
             return Ok(if known {
@@ -81,7 +83,7 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         })?;
     }
     if let Some(condition) = &flags.condition {
-        return Ok(eval_condition(condition));
+        return Ok(eval_condition(flags, condition));
     }
     if flags.files.is_empty() {
         print!("{}", flags::USAGE);
@@ -106,7 +108,11 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     if flags.dump_config {
-        return Err(anyhow::anyhow!("-dC is not implemented by Sluice yet"));
+        print!(
+            "{}",
+            sluice_config::dump::dump_config_tokens(&sources, &environment())
+        );
+        return Ok(ExitCode::SUCCESS);
     }
     if flags.check {
         if warned && !flags.quiet {
@@ -123,20 +129,14 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 /// Reads the configuration's text.
 fn load(flags: &Flags, sources: &[sluice_config::SourceFile]) -> Loaded {
     let options = LoadOptions {
-        env: std::env::vars_os()
-            .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
-            .collect(),
+        env: environment(),
         loader: &files::Disk,
         lookup: &sys::lookup_host,
         store: Arc::default(),
         localpeer: flags.local_peer.clone().unwrap_or_else(hostname),
         master_worker: flags.master_worker,
-        features: version::FEATURES
-            .iter()
-            .filter(|(_, on)| *on)
-            .map(|(n, _)| n.to_string())
-            .collect(),
-        enabled: version::ENABLED.iter().map(|n| n.to_string()).collect(),
+        features: features(),
+        enabled: enabled(),
         tls_library: String::new(),
         diag: flags.diag,
     };
@@ -163,39 +163,47 @@ fn report(flags: &Flags, diagnostics: &[Diagnostic]) -> bool {
     warned
 }
 
-fn eval_condition(condition: &str) -> ExitCode {
-    let _ = condition;
-    ExitCode::FAILURE
+/// `-cc`: 0 when the condition holds, 1 when not, 2 when it cannot be evaluated (as HAProxy).
+fn eval_condition(flags: &Flags, condition: &str) -> ExitCode {
+    let (features, enabled) = (features(), enabled());
+    let facts = Facts {
+        environ: &Environ::new(&environment()),
+        features: &features,
+        enabled: &enabled,
+        tls_library: "",
+    };
+    match sluice_config::eval_condition(condition, &facts) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(fault) => {
+            alert(&format!(
+                "config : Failed to evaluate condition: {}",
+                fault.message
+            ));
+            if let Some(hint) = fault.hint.filter(|_| !flags.quiet) {
+                eprintln!("  {hint}");
+            }
+            ExitCode::from(2)
+        }
+    }
 }
 
-fn dump_keywords(classes: &str) -> bool {
-    let mut out = String::new();
-    let all = ["acl", "cfg", "cli", "cnv", "flt", "smp", "svc"];
-    let wanted: Vec<&str> = classes.split(',').filter(|c| !c.is_empty()).collect();
-    if wanted.contains(&"help") || wanted.is_empty() {
-        println!(
-            "# List of supported keyword classes:\nall: list all keywords\nacl: ACL keywords\ncfg: configuration keywords\ncli: CLI keywords\ncnv: sample converter keywords\nflt: filter names\nsmp: sample fetch functions\nsvc: service names"
-        );
-        return true;
-    }
-    for class in all {
-        if !wanted.contains(&"all") && !wanted.contains(&class) {
-            continue;
-        }
-        match class {
-            "acl" => out.push_str(&sluice_expr::acl::dump_acl()),
-            "cfg" => out.push_str(""),
-            "cli" => out.push_str(&sluice_control::cli::dump_cli()),
-            "cnv" => out.push_str(""),
-            "flt" => out.push_str(
-                "# List of registered filter names:\nbwlim-in [BWLIM]\nbwlim-out [BWLIM]\n",
-            ),
-            "smp" => out.push_str(&sluice_expr::fetch::dump_smp()),
-            _ => out.push_str("# List of registered service names:\nprometheus-exporter\n"),
-        }
-    }
-    print!("{out}");
-    wanted.iter().all(|w| *w == "all" || all.contains(w))
+/// The process's environment, as far as it is text.
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect()
+}
+
+/// What `feature()` finds.
+fn features() -> Vec<String> {
+    let built_in = version::FEATURES.iter().filter(|(_, on)| *on);
+    built_in.map(|(name, _)| name.to_string()).collect()
+}
+
+/// What `enabled()` finds.
+fn enabled() -> Vec<String> {
+    version::ENABLED.iter().map(|n| n.to_string()).collect()
 }
 
 fn hostname() -> String {

@@ -1,11 +1,15 @@
 //! The runtime command line (management guide, chapter 9.3): one table of commands, from which help, completion of
 //! wrong words and `-dKcli` are made.
 //!
-//! `show` reads, `server` changes servers and proxies, `lists` changes maps and ACLs.
+//! `show` reads, `server` changes servers and proxies, `lists` changes maps and ACLs; `later` names
+//! what is still to come.
 
+mod later;
 mod lists;
 mod server;
 mod show;
+
+pub use later::{LATER, LaterCommand};
 
 use sluice_config::model::CliLevel;
 use sluice_engine::Runtime;
@@ -209,7 +213,12 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
             };
             answer((c.run)(&mut call))
         }
-        None => answer(unknown(&words, session.level)),
+        None => answer(match later::find(&words) {
+            Some((name, part)) => {
+                format!("'{name}' is not implemented by Sluice yet: it comes with {part}.\n")
+            }
+            None => unknown(&words, session.level),
+        }),
     }
 }
 
@@ -343,17 +352,23 @@ pub fn split_line(line: &str) -> Vec<String> {
     out
 }
 
-/// The `-dKcli` block.
+/// Commands that are answered before the table is looked into.
+const BUILT_IN: [&str; 3] = ["help", "prompt", "quit"];
+
+/// The list `-dKcli` prints, heading included: what works and what comes later.
 pub fn dump_cli() -> String {
-    let mut out = "# List of registered CLI keywords:\n".to_string();
-    for c in commands() {
-        let level = match c.level {
-            CliLevel::User => "USR",
-            CliLevel::Operator => "OPR",
-            CliLevel::Admin => "ADM",
-        };
-        out.push_str(&format!("\t{} [{level}]\n", c.words.join(" ")));
+    let mut lines: Vec<String> = commands().map(|c| c.words.join(" ")).collect();
+    lines.extend(BUILT_IN.map(String::from));
+    for line in &mut lines {
+        line.push_str(" [WORKER] \n");
     }
+    lines.extend(LATER.iter().map(|(name, part)| match *part {
+        later::MASTER => format!("{name} [MASTER] \n"),
+        _ => format!("{name} [WORKER] \n"),
+    }));
+    lines.sort_unstable();
+    let mut out = "# List of registered CLI keywords:\n".to_string();
+    out.extend(lines);
     out
 }
 
