@@ -44,7 +44,7 @@ pub(super) fn build(resolver: &mut Resolver<'_>, index: usize, puid: u32) -> Opt
         .as_ref()
         .filter(|_| raw.is_frontend() && live);
     let unique_id_format =
-        unique_id_format.and_then(|w| resolver.format(w, index, Place::FE_HTTP_REQ, Purpose::Log));
+        unique_id_format.and_then(|w| resolver.format(w, index, Place::FE_HTTP_REQ, Purpose::UniqueId));
     if live {
         oddities::check(resolver, raw, &settings);
         consistency::after(resolver, raw, &settings);

@@ -402,3 +402,49 @@ fn network_text() -> BoxedStrategy<String> {
         })
         .boxed()
 }
+
+/// What is in all versions is found at every moment, while entries, values and versions change.
+#[test]
+fn readers_never_miss_what_is_there() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let list = List::new([(&b"kept"[..], &b"0"[..]), (b"other", b"0")].into_iter());
+    let kinds = [
+        Kind::of(Match::Str),
+        Kind::of(Match::Beg),
+        Kind::of(Match::Reg),
+    ];
+    for kind in kinds {
+        list.searched_by(kind, None).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for kind in kinds {
+                        let found = list.find(kind, &text("kept"), |k, v| (k.to_vec(), v.to_vec()));
+                        let (key, value) = found.expect("an entry of every version");
+                        assert_eq!(key, b"kept");
+                        assert!(value.iter().all(u8::is_ascii_digit));
+                    }
+                }
+            });
+        }
+        for round in 0..60u32 {
+            let number = round.to_string();
+            list.set(None, b"kept", number.as_bytes()).unwrap();
+            for i in 0..20 {
+                let key = format!("k{i}");
+                list.put(key.as_bytes(), number.as_bytes()).unwrap();
+                if i % 3 == 0 {
+                    list.delete(None, key.as_bytes()).unwrap();
+                }
+            }
+            let version = list.prepare();
+            list.add(Some(version), b"kept", number.as_bytes()).unwrap();
+            list.commit(version).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(list.versions(), (60, 60));
+}

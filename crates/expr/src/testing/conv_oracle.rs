@@ -165,7 +165,8 @@ const EXAMPLES: &[&str] = &[
 
 static ALL: LazyLock<Vec<Expr>> = LazyLock::new(|| {
     let chain = |chain: &&str| {
-        compile(&format!("str(),{chain}"), Place::empty()).unwrap_or_else(|e| panic!("{chain}: {}", e.message))
+        compile(&format!("str(),{chain}"), Place::empty())
+            .unwrap_or_else(|e| panic!("{chain}: {}", e.message))
     };
     EXAMPLES.iter().map(chain).collect()
 });
@@ -188,7 +189,11 @@ pub fn check_converters(data: &[u8]) {
 }
 
 /// The steps of an expression on a value.
-fn outcome<'a>(expr: &'a Expr, value: Value<'a>, env: &'a TestEnv) -> Result<Value<'static>, Absent> {
+fn outcome<'a>(
+    expr: &'a Expr,
+    value: Value<'a>,
+    env: &'a TestEnv,
+) -> Result<Value<'static>, Absent> {
     env.vars.borrow_mut().clear();
     let mut sample = Sample::new(value);
     for step in expr.steps.iter() {
@@ -226,7 +231,9 @@ mod tests {
     fn every_converter_has_its_example() {
         for def in conv::all().iter().filter(|d| matches!(d.run, Run::Fn(_))) {
             let opens_files = def.name.starts_with("map") || def.name.ends_with("_cert");
-            let has = EXAMPLES.iter().any(|e| e.split('(').next() == Some(def.name));
+            let has = EXAMPLES
+                .iter()
+                .any(|e| e.split('(').next() == Some(def.name));
             assert!(has || opens_files, "{} has no example", def.name);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_expr::Expr;
+use sluice_expr::{Expr, Purpose};
 use sluice_expr::env::Side;
 use sluice_expr::vars::{SetIf, VarRef};
 
@@ -10,7 +10,7 @@ use crate::cx::Cx;
 use crate::line::Line;
 use crate::model::{Action, Capture, NumberSource, PauseSource, TimeoutKind, TimeoutSource};
 use crate::proxy::rules::{RuleSet, RuleWords, ready};
-use crate::proxy::{choice, expr, format};
+use crate::proxy::{choice, expr};
 use crate::raw::{LateAction, RawAction, RawProxy};
 use crate::values::{TimeUnit, parse_time_ms};
 
@@ -159,7 +159,11 @@ fn set_var(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<R
 
 fn set_var_fmt(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
     let (var, conds) = variable(cx, line)?;
-    let format = format(cx, line, words.at, words.place)?;
+    if !line.has(words.at) {
+        cx.need(line, words.at, "a log-format")?;
+    }
+    // A variable is not part of a message: samples go into it as they are.
+    let format = cx.log_format(line, words.at, words.place, Purpose::Text)?;
     words.at += 1;
     ready(Action::SetVarFormat { var, format, conds })
 }
