@@ -16,6 +16,8 @@ pub struct Raw {
     pub global: Global,
     /// The lines of `global.logs`, in step with it.
     pub global_log_lines: Vec<Arc<Line>>,
+    /// Lines of `global` that name users or groups of the machine.
+    pub account_lines: Vec<Arc<Line>>,
     /// `stats socket` and other lines of `global` that name a proxy or a user list are resolved from here.
     pub proxies: Vec<RawProxy>,
     /// Where in `proxies` each name is, in order: large files have tens of thousands.

@@ -196,6 +196,13 @@ impl Keyword {
         self
     }
 
+    /// It is read and kept in the model, but nothing obeys it yet: it is refused until the named part does, which then
+    /// takes this off.
+    pub const fn awaits(mut self, part: &'static str) -> Self {
+        self.run = Run::Later(part);
+        self
+    }
+
     /// How many words the name has.
     pub fn word_count(&self) -> usize {
         self.name.split(' ').count()

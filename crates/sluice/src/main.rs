@@ -283,6 +283,10 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
         }
     }
     let g = &model.global;
+    // the configuration looked the names up; one without a number must not leave the process with all its rights
+    if (g.user.is_some() && g.uid.is_none()) || (g.group.is_some() && g.gid.is_none()) {
+        anyhow::bail!("cannot find the ids of 'user' and 'group' : /etc/passwd or /etc/group cannot be read");
+    }
     sys::drop_privileges(g.chroot.as_deref(), g.gid, g.uid).map_err(|e| {
         anyhow::anyhow!(
             "cannot chroot or change user and group : {}",

@@ -1,6 +1,7 @@
 //! The resolve pass: once every line is read, names become ids, settings become the [`Model`], and what can only be
 //! judged as a whole is judged (with HAProxy's words).
 
+mod accounts;
 mod consistency;
 mod defaults;
 mod logging;
@@ -23,6 +24,7 @@ use crate::line::{Line, Written};
 use crate::model::*;
 use crate::raw::{Raw, RawProxy};
 use crate::{LoadOptions, Loaded};
+use accounts::Accounts;
 
 /// Every section as read, and where to report.
 pub struct Resolver<'a> {
@@ -50,12 +52,14 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
     defaults::check(&mut resolver);
     bind_names(&mut resolver, &pending);
     let userlists = userlists::build(&mut resolver);
+    let accounts = Accounts::read(&resolver);
     let mut proxies = Vec::new();
     let ids = free_ids(raw.proxies.iter().map(|p| p.id));
     for (index, puid) in ids.into_iter().enumerate() {
-        proxies.extend(proxy::build(&mut resolver, index, puid));
+        proxies.extend(proxy::build(&mut resolver, &accounts, index, puid));
     }
-    let global = global(&mut resolver);
+    let mut global = global(&mut resolver);
+    accounts::process(&mut resolver, &accounts, &mut global);
     let mut found = std::mem::take(&mut resolver.diagnostics);
     // In the order of the text, as far as one file goes.
     found.sort_by_key(|d| d.origin.as_ref().map_or(0, |at| at.line));

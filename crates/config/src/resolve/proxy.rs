@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluice_expr::place::Place;
 use sluice_expr::{Cond, Purpose};
 
+use super::accounts::{self, Accounts};
 use super::names::{find, id};
 use super::{Resolver, consistency, logging, oddities, servers};
 use crate::line::Written;
@@ -13,7 +14,12 @@ use crate::raw::{RawAction, RawError, RawProxy, RawRule, Settings};
 
 /// Makes a proxy. Faults are reported; what stands in for a faulty part (or that there is no proxy at all) does not
 /// matter, because the model is not given out then.
-pub(super) fn build(resolver: &mut Resolver<'_>, index: usize, puid: u32) -> Option<Proxy> {
+pub(super) fn build(
+    resolver: &mut Resolver<'_>,
+    accounts: &Accounts,
+    index: usize,
+    puid: u32,
+) -> Option<Proxy> {
     let raw = &resolver.raw.proxies[index];
     let mut settings = raw.settings.clone();
     let live = !settings.disabled;
@@ -49,6 +55,15 @@ pub(super) fn build(resolver: &mut Resolver<'_>, index: usize, puid: u32) -> Opt
         oddities::check(resolver, raw, &settings);
         consistency::after(resolver, raw, &settings);
     }
+    let mut binds = raw.binds.clone();
+    for (bind, line) in binds.iter_mut().zip(&raw.bind_lines) {
+        accounts::bind(resolver, accounts, line, bind);
+    }
+    let cookie_max = resolver.raw.global.tune.http_cookielen;
+    let capture_cookie = raw.capture_cookie.clone().map(|c| CookieCapture {
+        len: c.len.min(cookie_max),
+        ..c
+    });
     let timeouts = timeouts(&settings.timeouts);
     let clf = logging::is_clf(&settings);
     let options = options(&settings);
@@ -67,7 +82,7 @@ pub(super) fn build(resolver: &mut Resolver<'_>, index: usize, puid: u32) -> Opt
         description: raw.description.clone(),
         disabled: s.disabled,
         origin: raw.line.origin(),
-        binds: raw.binds.clone(),
+        binds,
         maxconn: s.maxconn,
         backlog: s.backlog,
         rate_limit_sessions: s.rate_limit_sessions,
@@ -77,7 +92,7 @@ pub(super) fn build(resolver: &mut Resolver<'_>, index: usize, puid: u32) -> Opt
         monitor_fail: raw.monitor_fail.clone(),
         captures_req: raw.captures_req.clone(),
         captures_res: raw.captures_res.clone(),
-        capture_cookie: raw.capture_cookie.clone(),
+        capture_cookie,
         unique_id_format,
         unique_id_header: s.unique_id_header,
         log,

@@ -40,7 +40,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     }),
     kw("max-spread-checks", G, "<time>", "most the first checks are spread over", |cx, line| {
         if let Some(ms) = only_time_ms(cx, line) { cx.global().max_spread_checks_ms = Some(ms); }
-    }),
+    }).awaits("health checks that start close together"),
     kw("nosplice", G, "", "splices nothing (like -dS)", |cx, line| {
         if let Some(on) = switch(cx, line, false) { cx.global().nosplice = on; }
     }),
@@ -53,8 +53,8 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("h1-accept-payload-with-any-method", G, "", "accepts HTTP/1.0 GET, HEAD and DELETE requests with a body", |cx, line| {
         if cx.no_more(line, line.keyword_len) { cx.global().h1_accept_payload_with_any_method = true; }
     }),
-    kw("http-err-codes", G, "[+-]<range>[,...]", "statuses counted as HTTP errors of the client", |cx, line| codes(cx, line, true)),
-    kw("http-fail-codes", G, "[+-]<range>[,...]", "statuses counted as failures of the server", |cx, line| codes(cx, line, false)),
+    kw("http-err-codes", G, "[+-]<range>[,...]", "statuses counted as HTTP errors of the client", |cx, line| codes(cx, line, true)).awaits("error counters by status"),
+    kw("http-fail-codes", G, "[+-]<range>[,...]", "statuses counted as failures of the server", |cx, line| codes(cx, line, false)).awaits("error counters by status"),
 ];
 
 fn rate(cx: &mut Cx<'_>, line: &Arc<Line>, field: fn(&mut Global) -> &mut u32) {

@@ -38,12 +38,12 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("user", G, "<user name>", "user the process runs as", |cx, line| {
         let Some(name) = only_text(cx, line, "a user name") else { return };
         let already = cx.raw.global.user.is_some() || cx.raw.global.uid.is_some();
-        if first_time(cx, line, already) { cx.global().user = Some(name); }
+        if first_time(cx, line, already) { cx.global().user = Some(name); cx.raw.account_lines.push(line.clone()); }
     }),
     kw("group", G, "<group name>", "group the process runs as", |cx, line| {
         let Some(name) = only_text(cx, line, "a group name") else { return };
         let already = cx.raw.global.group.is_some() || cx.raw.global.gid.is_some();
-        if first_time(cx, line, already) { cx.global().group = Some(name); }
+        if first_time(cx, line, already) { cx.global().group = Some(name); cx.raw.account_lines.push(line.clone()); }
     }),
     kw("uid", G, "<number>", "user id the process runs as", |cx, line| {
         let Some(id) = only_uint(cx, line, 0, u32::MAX) else { return };
@@ -69,8 +69,8 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     }),
     kw("grace", G, "<time>", "delay between the signal and the soft stop", |cx, line| {
         if let Some(ms) = only_time_ms(cx, line) { cx.global().grace_ms = Some(ms); }
-    }),
-    kw("close-spread-time", G, "{ <time> | infinite }", "window the closing of idle connections is spread over at a soft stop", close_spread_time),
+    }).awaits("delayed soft stops"),
+    kw("close-spread-time", G, "{ <time> | infinite }", "window the closing of idle connections is spread over at a soft stop", close_spread_time).awaits("soft stops that spread the closing of connections"),
     kw("unix-bind", G, "[prefix <prefix>] [mode <mode>] [user <user>] [uid <uid>] [group <group>] [gid <gid>]", "settings common to all listening Unix sockets", unix_bind),
     kw("default-path", G, "{ current | config | parent | origin <path> }", "where relative file names start from", default_path),
     kw("server-state-base", G, "<directory>", "directory server state files are looked for in", |cx, line| {
@@ -78,19 +78,17 @@ pub(super) static KEYWORDS: &[Keyword] = &[
         if first_time(cx, line, cx.raw.global.server_state_base.is_some()) {
             cx.global().server_state_base = Some(dir);
         }
-    }),
+    }).awaits("server state files"),
     kw("server-state-file", G, "<file>", "file the states of servers are read from at start", |cx, line| {
         let Some(file) = only_text(cx, line, "a file name") else { return };
         if first_time(cx, line, cx.raw.global.server_state_file.is_some()) {
             cx.global().server_state_file = Some(file);
         }
-    }),
-    kw("insecure-fork-wanted", G, "", "the process may start others while it runs", |cx, line| {
-        if let Some(on) = switch(cx, line, false) { cx.global().insecure_fork_wanted = on; }
-    }).no(),
-    kw("insecure-setuid-wanted", G, "", "programs it starts may be setuid", |cx, line| {
-        if let Some(on) = switch(cx, line, false) { cx.global().insecure_setuid_wanted = on; }
-    }).no(),
+    }).awaits("server state files"),
+    harmless("insecure-fork-wanted", G, "Sluice starts no other program, and forbids itself nothing that this would allow")
+        .doc("", "the process may start others while it runs").no(),
+    harmless("insecure-setuid-wanted", G, "Sluice starts no other program, and forbids itself nothing that this would allow")
+        .doc("", "programs it starts may be setuid").no(),
     kw("expose-experimental-directives", G, "", "lets keywords be used that are marked experimental", |cx, line| {
         cx.no_more(line, line.keyword_len);
     }),
@@ -119,7 +117,14 @@ fn master_worker(cx: &mut Cx<'_>, line: &Arc<Line>) {
         }
     }
     cx.global().master_worker = true;
-    cx.global().exit_on_failure = line.arg(0).is_empty();
+    if line.has(line.keyword_len) {
+        cx.warn(
+            line,
+            line.keyword_len,
+            "'no-exit-on-failure' has no effect in Sluice yet",
+            Some("there is no master process that could stay".into()),
+        );
+    }
 }
 
 fn node(cx: &mut Cx<'_>, line: &Arc<Line>) {
@@ -206,6 +211,7 @@ fn unix_bind(cx: &mut Cx<'_>, line: &Arc<Line>) {
         }
         at += 2;
     }
+    cx.raw.account_lines.push(line.clone());
     let global = cx.global();
     global.unix_bind = perms;
     global.unix_bind_prefix = prefix.or(global.unix_bind_prefix.take());

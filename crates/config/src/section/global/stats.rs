@@ -22,7 +22,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     }),
     kw("stats maxconn", G, "<number>", "most concurrent command lines", |cx, line| {
         if let Some(n) = only_uint(cx, line, 1, i32::MAX as u32) { cx.global().stats_maxconn = n; }
-    }),
+    }).awaits("limits of the runtime command line"),
     obsolete("stats bind-process", G, "remove it: there is one process", Some(|cx, line| {
         if line.arg(0).is_empty() {
             cx.error_at(line, line.keyword_len, "'stats bind-process' expects a process number");
@@ -46,6 +46,7 @@ fn socket(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let Some(bind) = crate::proxy::stats_words(cx, &words, at) else {
         return;
     };
+    cx.raw.account_lines.push(line.clone());
     cx.global().stats_sockets.push(StatsSocket {
         addrs: bind.addrs,
         level: bind.level.unwrap_or_default(),
@@ -65,7 +66,15 @@ fn own_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Arc<Line>, bool, Seve
     while rest.has(at) {
         let value = rest.word(at + 1);
         match rest.word(at) {
-            "expose-fd" if value == "listeners" => expose_fd = true,
+            "expose-fd" if value == "listeners" => {
+                cx.warn(
+                    &rest,
+                    at,
+                    "'expose-fd listeners' has no effect in Sluice yet",
+                    Some("a new process binds sockets of its own beside those of the old one (SO_REUSEPORT)".into()),
+                );
+                expose_fd = true;
+            }
             "expose-fd" => {
                 cx.error_at(&rest, at + 1, "'expose-fd' only supports 'listeners'");
                 return None;
@@ -73,8 +82,15 @@ fn own_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Arc<Line>, bool, Seve
             "severity-output" => {
                 severity = match value {
                     "none" => SeverityOutput::None,
-                    "number" => SeverityOutput::Number,
-                    "string" => SeverityOutput::String,
+                    "number" | "string" => {
+                        cx.not_yet(
+                            &rest,
+                            at,
+                            "severity-output",
+                            "the whole runtime command line",
+                        );
+                        return None;
+                    }
                     other => {
                         let message = format!(
                             "'severity-output' only supports 'none', 'number' and 'string' (got '{other}')"

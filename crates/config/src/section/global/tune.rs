@@ -7,8 +7,7 @@ use super::{first_time, only_uint};
 use crate::cx::Cx;
 use crate::line::Line;
 use crate::model::Tune;
-use crate::registry::{Keyword, Sections, kw, obsolete};
-use crate::values::TimeUnit;
+use crate::registry::{Keyword, Sections, harmless, kw, obsolete};
 
 const G: Sections = Sections::GLOBAL;
 const MAX: u32 = i32::MAX as u32;
@@ -41,14 +40,8 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("tune.http.logurilen", G, "<number>", "longest URI in logs", |cx, line| {
         if let Some(n) = only_uint(cx, line, 1, MAX) { cx.global().tune.http_logurilen = n as usize; }
     }),
-    kw("tune.idletimer", G, "<time>", "idle time after which a stream is thought idle", |cx, line| {
-        let Some(ms) = cx.time_ms(line, line.keyword_len, TimeUnit::Ms) else { return };
-        if ms > 65535 {
-            cx.error_at(line, line.keyword_len, "'tune.idletimer' expects a timer value between 0 and 65535 ms.");
-        } else if cx.no_more(line, line.keyword_len + 1) {
-            cx.global().tune.idletimer_ms = ms;
-        }
-    }),
+    harmless("tune.idletimer", G, "no buffer size depends on how long a stream was idle")
+        .doc("<time>", "idle time after which a stream is thought idle"),
     kw("tune.rcvbuf.client", G, "<size>", "receive buffer of client connections", |cx, line| buffer(cx, line, |t| &mut t.rcvbuf_client)),
     kw("tune.rcvbuf.server", G, "<size>", "receive buffer of server connections", |cx, line| buffer(cx, line, |t| &mut t.rcvbuf_server)),
     kw("tune.sndbuf.client", G, "<size>", "send buffer of client connections", |cx, line| buffer(cx, line, |t| &mut t.sndbuf_client)),
@@ -57,26 +50,23 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("tune.notsent-lowat.server", G, "<size>", "unsent bytes above which a server connection is not writable", |cx, line| buffer(cx, line, |t| &mut t.notsent_lowat_server)),
     kw("tune.pool-high-fd-ratio", G, "<percent>", "file descriptors in use above which idle server connections are closed", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, 100) { cx.global().tune.pool_high_fd_ratio = n; }
-    }),
+    }).awaits("idle pools that yield to a shortage of descriptors"),
     kw("tune.pool-low-fd-ratio", G, "<percent>", "file descriptors in use above which no server connection is kept idle", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, 100) { cx.global().tune.pool_low_fd_ratio = n; }
-    }),
-    kw("tune.vars.global-max-size", G, "<size>", "bytes all variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_global_max)),
+    }).awaits("idle pools that yield to a shortage of descriptors"),
+    kw("tune.vars.global-max-size", G, "<size>", "bytes all variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_global_max)).awaits("a limit over all variables"),
     kw("tune.vars.proc-max-size", G, "<size>", "bytes the process's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_proc_max)),
     kw("tune.vars.sess-max-size", G, "<size>", "bytes a session's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_sess_max)),
     kw("tune.vars.txn-max-size", G, "<size>", "bytes a transaction's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_txn_max)),
     kw("tune.vars.reqres-max-size", G, "<size>", "bytes a request's or response's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_reqres_max)),
-    kw("tune.vars.check-max-size", G, "<size>", "bytes a health check's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_check_max)),
-    kw("tune.pattern.cache-size", G, "<number>", "entries of the cache of slow pattern lookups", |cx, line| {
-        if let Some(n) = only_uint(cx, line, 0, MAX) { cx.global().tune.pattern_cache_size = n as usize; }
-    }),
-    kw("tune.idle-pool.shared", G, "{ on | off }", "idle server connections are shared between workers", |cx, line| {
-        let Some(on) = cx.on_off(line, line.keyword_len) else { return };
-        if cx.no_more(line, line.keyword_len + 1) { cx.global().tune.idle_pool_shared = on; }
-    }),
+    kw("tune.vars.check-max-size", G, "<size>", "bytes a health check's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_check_max)).awaits("limits of check variables"),
+    harmless("tune.pattern.cache-size", G, "lookups are indexed and need no cache")
+        .doc("<number>", "entries of the cache of slow pattern lookups"),
+    harmless("tune.idle-pool.shared", G, "idle server connections always belong to the worker that made them")
+        .doc("{ on | off }", "idle server connections are shared between workers"),
     kw("tune.max-checks-per-thread", G, "<number>", "most health checks a worker runs at once; 0: no limit", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, MAX) { cx.global().tune.max_checks_per_thread = n; }
-    }),
+    }).awaits("limits of concurrent checks"),
     obsolete("tune.chksize", G, "remove it: a check reads as much as its rules need", Some(|cx, line| {
         only_uint(cx, line, 0, MAX);
     })),
@@ -139,18 +129,16 @@ mod tests {
     fn sizes_reach_the_model() {
         let (raw, diagnostics) = read(
             "global\ntune.bufsize 16385\ntune.pipesize 524288\ntune.maxaccept -1\ntune.vars.txn-max-size 1m\n\
-             tune.rcvbuf.client 0\ntune.idle-pool.shared off\n",
+             tune.rcvbuf.client 0\n",
         );
         assert!(diagnostics.is_empty(), "{diagnostics:?}");
         let tune = raw.global.tune;
+        assert_eq!(tune.bufsize, 16400);
         assert_eq!(
-            (tune.bufsize, tune.pipesize, tune.maxaccept),
-            (16400, Some(524_288), Some(u32::MAX))
+            (tune.pipesize, tune.maxaccept),
+            (Some(524_288), Some(u32::MAX))
         );
-        assert_eq!(
-            (tune.vars_txn_max, tune.rcvbuf_client, tune.idle_pool_shared),
-            (1 << 20, None, false)
-        );
+        assert_eq!((tune.vars_txn_max, tune.rcvbuf_client), (1 << 20, None));
     }
 
     #[test]
@@ -158,8 +146,12 @@ mod tests {
         let check =
             |text: &str, expect: &str| assert_eq!(messages(&format!("global\n{text}\n")), [expect]);
         check(
-            "tune.idletimer 70000",
-            "A2: 'tune.idletimer' expects a timer value between 0 and 65535 ms.",
+            "tune.pool-low-fd-ratio 5",
+            "A2: 'tune.pool-low-fd-ratio' is not implemented by Sluice yet",
+        );
+        check(
+            "tune.idletimer 5",
+            "W2: 'tune.idletimer' has no effect in Sluice",
         );
         check(
             "tune.http.maxhdr 0",
