@@ -472,7 +472,10 @@ pub trait Env {
         false
     }
     /// `capture-req`/`capture-res` converters: stores into a declared slot.
-    fn capture(&self, _dir: Dir, _slot: usize, _value: &[u8]) {}
+    /// False when there is no such slot.
+    fn capture(&self, _dir: Dir, _slot: usize, _value: &[u8]) -> bool {
+        false
+    }
 }
 
 /// An environment that knows nothing but a fixed time: for constant expressions and tests.

@@ -117,6 +117,19 @@ impl LogSender {
         }
     }
 
+    /// A line of the `debug` converter, for `stdout`, `stderr` or a ring. A sink that does not take it loses it.
+    pub fn event(&self, sink: &[u8], line: &[u8]) {
+        let line = [line, b"\n"].concat();
+        let _ = match sink {
+            b"stdout" => io::stdout().lock().write_all(&line),
+            b"stderr" => io::stderr().lock().write_all(&line),
+            ring => {
+                self.rings.push(&String::from_utf8_lossy(ring), &line);
+                Ok(())
+            }
+        };
+    }
+
     /// The line of a stream that ended (or is logged early).
     pub fn stream(&self, s: &Stream, fe: &Proxy, level: u8) {
         let mut line = self.line.borrow_mut();

@@ -165,8 +165,9 @@ impl Env for World {
         };
         true
     }
-    fn capture(&self, dir: Dir, slot: usize, value: &[u8]) {
+    fn capture(&self, dir: Dir, slot: usize, value: &[u8]) -> bool {
         self.captured.borrow_mut().push((dir, slot, value.to_vec()));
+        true
     }
     fn debug_event(&self, sink: &[u8], line: &[u8]) {
         let mut all = self.sink.borrow_mut();

@@ -14,9 +14,9 @@ converters! {
             when one does not, or when the variable finds no room.";
     "unset-var" (Str) Any -> Any, unset_var, prepare prepare_unset_var => "Unsets a variable, and passes the input on.";
     "capture-req" (Sint) Str -> Str, |args, s, env| capture(args, s, env, Dir::Request), prepare |args, _| check_capture(args)
-        => "Stores the input in a request capture slot, and passes it on.";
+        => "Stores the input in a request capture slot, and passes it on; nothing when there is no such slot.";
     "capture-res" (Sint) Str -> Str, |args, s, env| capture(args, s, env, Dir::Response), prepare |args, _| check_capture(args)
-        => "Stores the input in a response capture slot, and passes it on.";
+        => "Stores the input in a response capture slot, and passes it on; nothing when there is no such slot.";
     "debug" (; Str, Str) Any -> Same, debug
         => "Sends a line with a prefix and the input to an event sink (`buf0` if none is named), and passes the input on.";
 }
@@ -90,8 +90,7 @@ fn capture<'a>(args: &'a [Arg], sample: Sample<'a>, env: &'a dyn Env, dir: Dir) 
         .and_then(|i| usize::try_from(i).ok())
         .ok_or(Absent::Never)?;
     on_bytes(sample, |s| {
-        env.capture(dir, slot, &s);
-        Some(Value::Str(s))
+        env.capture(dir, slot, &s).then_some(Value::Str(s))
     })
 }
 

@@ -305,8 +305,9 @@ impl Env for TestEnv {
         };
         true
     }
-    fn capture(&self, dir: Dir, slot: usize, value: &[u8]) {
+    fn capture(&self, dir: Dir, slot: usize, value: &[u8]) -> bool {
         self.captured.borrow_mut().push((dir, slot, value.to_vec()));
+        true
     }
 }
 

@@ -146,6 +146,24 @@ impl Env for Stream {
             None => store.unset(var.index, chain),
         }
     }
+    /// No slot takes more than its declared length.
+    fn capture(&self, dir: Dir, slot: usize, value: &[u8]) -> bool {
+        let fe = self.w.model().proxy(self.info.frontend);
+        let declared = match dir {
+            Dir::Request => &fe.captures_req,
+            Dir::Response => &fe.captures_res,
+        };
+        let Some(capture) = declared.get(slot) else {
+            return false;
+        };
+        let value = &value[..value.len().min(capture.len)];
+        let mut vars = self.vars.borrow_mut();
+        vars.captured.push((dir, slot, value.to_vec()));
+        true
+    }
+    fn debug_event(&self, sink: &[u8], line: &[u8]) {
+        self.w.logs.event(sink, line);
+    }
 }
 
 /// Sessions on something that serves, as `be_conn` and `srv_conn` count them.

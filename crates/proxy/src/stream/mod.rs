@@ -26,7 +26,7 @@ use std::rc::Rc;
 use sluice_config::model::Proxy;
 use sluice_engine::state::ProxyState;
 use sluice_engine::{Runtime, ServerState};
-use sluice_expr::env::{ConnInfo, Now, StreamInfo};
+use sluice_expr::env::{ConnInfo, Dir, Now, StreamInfo};
 use sluice_expr::vars::{Usage, Vars};
 use sluice_expr::{ProxyId, ServerId};
 use sluice_http::{BodyDecoder, Framing, Request, Response};
@@ -65,6 +65,8 @@ pub struct StreamVars {
     pub res: Vars,
     pub txn_used: Usage,
     pub reqres_used: Usage,
+    /// What `capture-req` and `capture-res` took in an expression, on its way to the slots.
+    pub captured: Vec<(Dir, usize, Vec<u8>)>,
 }
 
 /// The record of one stream.
@@ -190,6 +192,7 @@ impl Stream {
             .clear(&[&vars.reqres_used, &vars.txn_used, &sess.used]);
         vars.res
             .clear(&[&vars.reqres_used, &vars.txn_used, &sess.used]);
+        vars.captured.clear();
         drop(sess);
         self.set = Overrides::default();
         self.out.clear();

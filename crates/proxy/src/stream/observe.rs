@@ -284,6 +284,7 @@ impl Stream {
                 .log_level
                 .flatten()
                 .unwrap_or(if separate { LEVEL_ERR } else { LEVEL_INFO });
+        self.keep_captured();
         let rt = w.runtime();
         self.info.act_conn = rt.counters.conns.now();
         self.info.fe_conn = rt.proxy(self.info.frontend).fe.conns.now();

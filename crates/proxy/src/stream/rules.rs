@@ -79,7 +79,9 @@ impl Stream {
                     _ => continue,
                 }
             }
-            match self.act(&rule.action, i) {
+            let verdict = self.act(&rule.action, i);
+            self.keep_captured();
+            match verdict {
                 Verdict::Next => {}
                 verdict => {
                     self.info.last_rule = Some((rule.origin.file.clone(), rule.origin.line));
@@ -350,6 +352,16 @@ impl Stream {
         };
         if holds {
             self.set_var(var, Some(value));
+        }
+    }
+
+    /// Moves what converters captured into the slots, where the next expression and the log see it.
+    pub fn keep_captured(&mut self) {
+        if self.vars.get_mut().captured.is_empty() {
+            return;
+        }
+        for (dir, slot, value) in std::mem::take(&mut self.vars.get_mut().captured) {
+            self.store_capture(dir, slot, value);
         }
     }
 
