@@ -2,7 +2,7 @@
 //!
 //! The answers in the tables were given by HAProxy 2.6 where it knows the converter. `HAPROXY=/usr/sbin/haproxy cargo
 //! test -p sluice-expr conv::` asks it again: each table becomes one configuration with a rule a line, and the binary's
-//! answers must be those of the table too.
+//! answers must be those of the table too. With the path of `sluice` it asks the whole proxy the same.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -358,7 +358,11 @@ impl Haproxy {
             }
             request.extend_from_slice(b"\r\n");
             conn.write_all(&request).expect("send");
-            let body = read_answer(&mut conn)?;
+            let (body, closes) = read_answer(&mut conn);
+            if closes {
+                conn = connect(&socket, &mut child);
+            }
+            let body = body?;
             let bar = memchr::memchr(b'|', &body).expect("two forms");
             let bytes = unhex(std::str::from_utf8(&body[..bar]).expect("hex"));
             let text = body[bar + 1..].to_vec();
@@ -396,8 +400,8 @@ fn connect(socket: &str, child: &mut Child) -> UnixStream {
     }
 }
 
-/// The body of the answer with status 200; `None` for another status.
-fn read_answer(conn: &mut UnixStream) -> Option<Vec<u8>> {
+/// The body of the answer with status 200, `None` for another status; and whether the connection ends with it.
+fn read_answer(conn: &mut UnixStream) -> (Option<Vec<u8>>, bool) {
     let mut answer = Vec::new();
     let mut more = |answer: &mut Vec<u8>| {
         let mut buffer = [0; 4096];
@@ -424,6 +428,8 @@ fn read_answer(conn: &mut UnixStream) -> Option<Vec<u8>> {
     while answer.len() < head + len {
         more(&mut answer);
     }
-    text.starts_with("http/1.1 200")
-        .then(|| answer[head..head + len].to_vec())
+    let body = text
+        .starts_with("http/1.1 200")
+        .then(|| answer[head..head + len].to_vec());
+    (body, text.contains("connection: close"))
 }
