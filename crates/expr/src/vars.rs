@@ -4,9 +4,9 @@
 //! Names are interned once for the whole process, so that a lookup compares two numbers. Each scope owns a small
 //! vector of values; what they cost is charged to [`Usage`] counters, which the `tune.vars.*` limits bound.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -143,37 +143,73 @@ pub fn cost(value: &Value<'_>) -> usize {
 /// a transaction's its request's and response's (`tune.vars.*-max-size`).
 #[derive(Debug, Default)]
 pub struct Usage {
-    used: Cell<usize>,
+    used: AtomicUsize,
     limit: usize,
+    /// The scope around it, when that has a limit to keep.
+    around: Option<Arc<Usage>>,
 }
 
 impl Usage {
     pub fn new(limit: usize) -> Self {
+        Usage::within(limit, None)
+    }
+
+    /// One inside a scope that is shared with others: a session's inside the process's ([`ProcVars::usage`]). What it
+    /// uses is given back when it is dropped.
+    pub fn within(limit: usize, around: Option<Arc<Usage>>) -> Self {
         Usage {
-            used: Cell::new(0),
+            used: AtomicUsize::new(0),
             limit,
+            around,
         }
     }
 
     pub fn used(&self) -> usize {
-        self.used.get()
+        self.used.load(Relaxed)
     }
 
-    /// Charges `more` bytes to every counter of the chain, or to none when one of them has no room.
+    /// This scope and those around it.
+    fn up(&self) -> impl Iterator<Item = &Usage> {
+        std::iter::successors(Some(self), |u| u.around.as_deref())
+    }
+
+    fn all<'u>(chain: &'u [&'u Usage]) -> impl Iterator<Item = &'u Usage> {
+        let (last, inner) = match chain {
+            [inner @ .., last] => (Some(*last), inner),
+            [] => (None, chain),
+        };
+        inner
+            .iter()
+            .copied()
+            .chain(last.into_iter().flat_map(Usage::up))
+    }
+
+    /// Charges `more` bytes to every counter of the chain, or to none when one of them has no room. Two threads may
+    /// pass a shared limit together, by one variable each.
     fn take(chain: &[&Usage], more: usize) -> bool {
-        let fits = |u: &&Usage| u.limit == 0 || u.used.get().saturating_add(more) <= u.limit;
-        if !chain.iter().all(fits) {
+        let fits = |u: &Usage| u.limit == 0 || u.used().saturating_add(more) <= u.limit;
+        if !Usage::all(chain).all(fits) {
             return false;
         }
-        for u in chain {
-            u.used.set(u.used.get().saturating_add(more));
+        for u in Usage::all(chain) {
+            u.used.fetch_add(more, Relaxed);
         }
         true
     }
 
     fn give_back(chain: &[&Usage], less: usize) {
-        for u in chain {
-            u.used.set(u.used.get().saturating_sub(less));
+        for u in Usage::all(chain) {
+            debug_assert!(u.used() >= less, "more given back than taken");
+            u.used.fetch_sub(less, Relaxed);
+        }
+    }
+}
+
+impl Drop for Usage {
+    fn drop(&mut self) {
+        let used = self.used();
+        for u in self.up().skip(1) {
+            u.used.fetch_sub(used, Relaxed);
         }
     }
 }
@@ -248,21 +284,29 @@ impl Vars {
 }
 
 /// The process's variables: read from every thread without a lock, written rarely.
-#[derive(Default)]
 pub struct ProcVars {
     values: ArcSwap<Vec<Option<Arc<Value<'static>>>>>,
-    /// Writers take turns; holds the bytes in use.
-    writer: Mutex<usize>,
-    limit: usize,
+    /// Writers take turns.
+    writer: Mutex<()>,
+    usage: Arc<Usage>,
+    limited: bool,
 }
 
 impl ProcVars {
-    /// `limit` is `tune.vars.proc-max-size`, 0 for none.
-    pub fn new(limit: usize) -> Self {
+    /// `limit` is `tune.vars.proc-max-size` and `all` is `tune.vars.global-max-size`; 0 for none.
+    pub fn new(limit: usize, all: usize) -> Self {
+        let around = (all != 0).then(|| Arc::new(Usage::new(all)));
         ProcVars {
-            limit,
-            ..ProcVars::default()
+            values: ArcSwap::default(),
+            writer: Mutex::new(()),
+            usage: Arc::new(Usage::within(limit, around)),
+            limited: limit != 0 || all != 0,
         }
+    }
+
+    /// What sessions charge their variables to, besides their own limits; `None` when the process has none to keep.
+    pub fn usage(&self) -> Option<Arc<Usage>> {
+        self.limited.then(|| self.usage.clone())
     }
 
     pub fn value(&self, index: u32) -> Option<Value<'static>> {
@@ -272,7 +316,7 @@ impl ProcVars {
 
     /// Sets (`Some`) or unsets a variable; false, and the old value kept, when the limit would be passed.
     pub fn set(&self, index: u32, value: Option<Value<'static>>) -> bool {
-        let mut used = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut values = Vec::clone(&self.values.load());
         let at = index as usize;
         if values.len() <= at {
@@ -282,12 +326,16 @@ impl ProcVars {
             values.resize(at + 1, None);
         }
         let old = values[at].as_deref().map_or(0, cost);
-        let next = *used - old + value.as_ref().map_or(0, cost);
-        if self.limit != 0 && next > self.limit && next > *used {
-            return false;
+        let new = value.as_ref().map_or(0, cost);
+        let chain = [&*self.usage];
+        if new > old {
+            if !Usage::take(&chain, new - old) {
+                return false;
+            }
+        } else {
+            Usage::give_back(&chain, old - new);
         }
         values[at] = value.map(Arc::new);
-        *used = next;
         self.values.store(Arc::new(values));
         true
     }
@@ -415,7 +463,7 @@ mod tests {
 
     #[test]
     fn process_variables_are_bounded_too() {
-        let vars = ProcVars::new(2 * VAR_COST);
+        let vars = ProcVars::new(2 * VAR_COST, 0);
         assert!(vars.set(3, Some(Value::Sint(1))));
         assert!(vars.set(0, Some(Value::Sint(2))));
         assert!(!vars.set(1, Some(Value::Sint(3))));
@@ -425,6 +473,27 @@ mod tests {
         assert_eq!(vars.value(3), None);
         assert!(vars.set(1, Some(Value::Sint(3))));
         assert_eq!(vars.value(99), None);
+    }
+
+    #[test]
+    fn sessions_share_the_process_s_limits() {
+        let vars = ProcVars::new(0, 3 * VAR_COST);
+        assert!(vars.set(0, Some(Value::Sint(1))));
+        let session = || Usage::within(0, vars.usage());
+        let (one, two) = (session(), session());
+        let (mut of_one, mut of_two) = (Vars::new(), Vars::new());
+        let req = Usage::new(0);
+        assert!(of_one.set(1, Value::Sint(1), &[&req, &one]));
+        assert!(of_two.set(1, Value::Sint(1), &[&two]));
+        assert!(!of_two.set(2, Value::Sint(1), &[&two]));
+        assert!(!vars.set(5, Some(Value::Sint(1))));
+        // The end of a session makes room.
+        drop(one);
+        assert!(of_two.set(2, Value::Sint(1), &[&two]));
+        assert!(of_two.unset(1, &[&two]));
+        assert!(vars.set(5, Some(Value::Sint(1))));
+        // Nobody counts for nobody.
+        assert!(ProcVars::new(0, 0).usage().is_none());
     }
 
     #[test]

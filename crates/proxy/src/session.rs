@@ -111,7 +111,10 @@ async fn begin(
         listener_id: l.listener.id,
         listener_name: l.listener.name.clone(),
         vars: RefCell::new(SessionVars {
-            used: Usage::new(w.model().global.tune.vars_sess_max),
+            used: Usage::within(
+                w.model().global.tune.vars_sess_max,
+                w.shared.proc_vars.usage(),
+            ),
             ..SessionVars::default()
         }),
         ..SessionData::default()

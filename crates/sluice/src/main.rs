@@ -307,7 +307,10 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
     ));
     let rings = Rings::new(&model);
     let shared = Arc::new(Shared {
-        proc_vars: sluice_expr::vars::ProcVars::new(model.global.tune.vars_proc_max),
+        proc_vars: sluice_expr::vars::ProcVars::new(
+            model.global.tune.vars_proc_max,
+            model.global.tune.vars_global_max,
+        ),
         runtime,
     });
     shared.set_process_vars();
