@@ -83,7 +83,7 @@ pub fn bind_all(model: &Model, workers: u32) -> Result<Listeners, Vec<BindError>
                 for &t in &threads {
                     let bound = match &first {
                         Some(f) if !own => f.try_clone(),
-                        _ => bind_patiently(proxy, bind, addr, own),
+                        _ => bind_patiently(proxy, bind, addr, own, &model.global.tune),
                     };
                     match bound {
                         Ok(bound) => {
@@ -125,10 +125,11 @@ fn bind_patiently(
     b: &sluice_config::model::Bind,
     addr: &ListenAddr,
     own: bool,
+    tune: &sluice_config::model::Tune,
 ) -> io::Result<Bound> {
     let until = std::time::Instant::now() + RETRY;
     loop {
-        match listen::bind(p, b, addr, own) {
+        match listen::bind(p, b, addr, own, tune) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse && std::time::Instant::now() < until => {
                 std::thread::sleep(RETRY_STEP)
             }

@@ -232,7 +232,14 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
         .nbthread
         .or(model.global.nbproc)
         .unwrap_or(cpus)
-        .clamp(1, sys::WORKERS_MAX);
+        .clamp(
+            1,
+            model
+                .global
+                .thread_hard_limit
+                .unwrap_or(sys::WORKERS_MAX)
+                .min(sys::WORKERS_MAX),
+        );
     let limits = limits::settle(&model, flags.maxconn, workers);
     if let Some(text) = &limits.warning {
         warning(flags, text);

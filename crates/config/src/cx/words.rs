@@ -76,6 +76,17 @@ impl Cx<'_> {
         good
     }
 
+    /// Warns that a word is understood and changes nothing, and why that is so.
+    pub fn no_effect(&mut self, line: &Line, word: usize, why: &str) {
+        let name = line.word(word).to_owned();
+        self.warn(
+            line,
+            word,
+            format!("'{name}' has no effect in Sluice"),
+            Some(why.into()),
+        );
+    }
+
     /// Reports a keyword or value that another part brings.
     pub fn not_yet(&mut self, line: &Line, word: usize, name: &str, part: &str) {
         self.error(

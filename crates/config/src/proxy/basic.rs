@@ -54,6 +54,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     })
     .ignored(),
     kw("max-keep-alive-queue", Sections::DLB, "<value>", "server queue length from which keeping a connection no longer keeps the server", |cx, line| {
+        cx.no_effect(line, 0, "a connection is kept for the client only while its server has no queue");
         let word = line.keyword_len;
         if let Some(n) = cx.int(line, word, -1..=i64::from(INT_MAX))
             && cx.no_more(line, word + 1)
@@ -70,6 +71,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     })
     .ignored(),
     kw("dynamic-cookie-key", Sections::DLB, "<string>", "secret that dynamic cookies are made with", |cx, line| {
+        cx.not_yet(line, 0, "dynamic-cookie-key", "dynamic cookies");
         if let Some(key) = only_word(cx, line, "a secret key") {
             cx.proxy().settings.dynamic_cookie_key = Some(key);
         }
@@ -96,6 +98,9 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     .ignored(),
     kw("persist rdp-cookie*", Sections::DLB, "[(<name>)]", "stay with the server an RDP cookie names", persist_rdp).ignored(),
     kw("load-server-state-from-file", Sections::DLB, "{ global | local | none }", "which state file server states are taken from at start", |cx, line| {
+        if line.word(line.keyword_len) != "none" {
+            cx.not_yet(line, 0, "load-server-state-from-file", "server state files");
+        }
         let among = [
             ("global", ServerStateSource::Global),
             ("local", ServerStateSource::Local),

@@ -25,6 +25,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[kw(
 pub(crate) static WORDS: &[LineWord<Bind>] = &[
     word("accept-netscaler-cip", "<magic>", "expect a NetScaler client IP header", |cx, line, at, b| {
         b.accept_netscaler_cip = Some(cx.uint(line, at + 1, 1..=u32::MAX)?);
+        cx.not_yet(line, at, "accept-netscaler-cip", "the NetScaler CIP protocol");
         Some(2)
     }),
     word("accept-proxy", "", "expect a PROXY protocol header", |_, _, _, b| set(&mut b.accept_proxy, true)),
@@ -82,12 +83,15 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
         b.name = Some(cx.need(line, at + 1, "a name")?.into());
         Some(2)
     }),
-    word("namespace", "<name>", "network namespace it belongs to", |cx, line, at, b| {
-        b.namespace = Some(cx.need(line, at + 1, "a namespace's name")?.to_owned());
-        Some(2)
-    }),
+    LineWord {
+        name: "namespace",
+        args: "<name>",
+        help: "network namespace it belongs to",
+        run: WordRun::Later("network namespaces"),
+    },
     word("nice", "<nice>", "share of the CPU its connections get", |cx, line, at, b| {
         b.nice = i32::try_from(cx.int(line, at + 1, -1024..=1024)?).unwrap_or(0);
+        cx.no_effect(line, at, "connections of one worker take their turns alike");
         Some(2)
     }),
     LineWord {
@@ -119,6 +123,9 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
             "by-group" => Shards::ByGroup,
             _ => Shards::Count(cx.uint(line, at + 1, 1..=1_000)?),
         };
+        if b.shards != Shards::ByThread {
+            cx.no_effect(line, at, "each worker that serves the address has a socket of its own");
+        }
         Some(2)
     }),
     word("tcp-ut", "<delay>", "time after which unacknowledged data breaks the connection", |cx, line, at, b| {

@@ -49,54 +49,38 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option allbackups", DLB, "use every backup server at once, not only the first", |cx, line| {
         flag(cx, line, Options::ALLBACKUPS)
     }),
-    switch("option checkcache", DLB, "refuse responses that are cacheable and set a cookie", |cx, line| {
-        flag(cx, line, Options::CHECKCACHE)
-    }),
+    later("option checkcache", DLB, "checks of what a cache would keep").no().ignored(),
     switch("option clitcpka", DFL, "TCP keep-alive towards clients", |cx, line| {
         flag(cx, line, Options::CLITCPKA)
     }),
     switch("option contstats", DFL, "count bytes while they flow, not when the stream ends", |cx, line| {
         flag(cx, line, Options::CONTSTATS)
     }),
-    switch("option disable-h2-upgrade", DFL, "treat the HTTP/2 preface as an error on HTTP/1 connections", |cx, line| {
-        flag(cx, line, Options::DISABLE_H2_UPGRADE)
-    }),
+    harmless("option disable-h2-upgrade", DFL, "no HTTP/2 preface is upgraded").no().ignored(),
     switch("option dontlog-normal", DFL, "log only what went wrong", |cx, line| {
         flag(cx, line, Options::DONTLOG_NORMAL)
     }),
     switch("option dontlognull", DFL, "do not log connections that sent nothing", |cx, line| {
         flag(cx, line, Options::DONTLOGNULL)
     }),
-    switch("option h1-case-adjust-bogus-client", DFL, "adjust the case of headers sent to clients", |cx, line| {
-        flag(cx, line, Options::H1_CASE_ADJUST_BOGUS_CLIENT)
-    }),
-    switch("option h1-case-adjust-bogus-server", DLB, "adjust the case of headers sent to servers", |cx, line| {
-        flag(cx, line, Options::H1_CASE_ADJUST_BOGUS_SERVER)
-    }),
+    harmless("option h1-case-adjust-bogus-client", DFL, "header names keep the case they came in").no().ignored(),
+    harmless("option h1-case-adjust-bogus-server", DLB, "header names keep the case they came in").no().ignored(),
     switch("option http-buffer-request", ALL, "wait for the body, or a full buffer, before going on", |cx, line| {
         flag(cx, line, Options::HTTP_BUFFER_REQUEST)
     }),
-    switch("option http-drop-request-trailers", DLB, "drop the trailers of requests", |cx, line| {
-        flag(cx, line, Options::HTTP_DROP_REQUEST_TRAILERS)
-    }),
-    switch("option http-drop-response-trailers", DFL, "drop the trailers of responses", |cx, line| {
-        flag(cx, line, Options::HTTP_DROP_RESPONSE_TRAILERS)
-    }),
+    later("option http-drop-request-trailers", DLB, "changes to trailers").no().ignored(),
+    later("option http-drop-response-trailers", DFL, "changes to trailers").no().ignored(),
     switch("option http-ignore-probes", DFL, "close without a word when a connection ends before its request", |cx, line| {
         flag(cx, line, Options::HTTP_IGNORE_PROBES)
     }),
-    switch("option http-no-delay", ALL, "send every piece at once, at the cost of more packets", |cx, line| {
-        flag(cx, line, Options::HTTP_NO_DELAY)
-    }),
+    harmless("option http-no-delay", ALL, "nothing is held back: every write leaves at once").no().ignored(),
     switch("option http-pretend-keepalive", DLB, "do not tell servers that the connection will be closed", |cx, line| {
         flag(cx, line, Options::HTTP_PRETEND_KEEPALIVE)
     }),
     switch("option http-use-proxy-header", DFL, "heed `Proxy-Connection` where `Connection` is meant", |cx, line| {
         flag(cx, line, Options::HTTP_USE_PROXY_HEADER)
     }),
-    switch("option idle-close-on-response", DFL, "keep idle connections through a soft stop until their next response", |cx, line| {
-        flag(cx, line, Options::IDLE_CLOSE_ON_RESPONSE)
-    }),
+    later("option idle-close-on-response", DFL, "closing idle connections only after a response").no().ignored(),
     switch("option independent-streams", ALL, "one direction's traffic does not refresh the other's timeout", |cx, line| {
         flag(cx, line, Options::INDEPENDENT_STREAMS)
     }),
@@ -136,9 +120,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option tcp-smart-accept", DFL, "acknowledge the client's data with the response", |cx, line| {
         flag(cx, line, Options::TCP_SMART_ACCEPT)
     }),
-    switch("option tcp-smart-connect", DLB, "send the request with the connection's last handshake packet", |cx, line| {
-        flag(cx, line, Options::TCP_SMART_CONNECT)
-    }),
+    harmless("option tcp-smart-connect", DLB, "the request follows the handshake without waiting").no().ignored(),
     switch("option transparent", DLB, "connect to the client's original destination", |cx, line| {
         flag(cx, line, Options::TRANSPARENT)
     }),

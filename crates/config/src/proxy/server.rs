@@ -62,10 +62,6 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
         s.server.minconn = cx.uint(line, at + 1, 0..=i32::MAX as u32)?;
         Some(2)
     }),
-    word("namespace", "{ <name> | * }", "network namespace to connect from", |cx, line, at, s| {
-        s.server.namespace = Some(cx.need(line, at + 1, "a namespace's name, or '*'")?.to_owned());
-        Some(2)
-    }),
     word("on-marked-down", "shutdown-sessions", "what to do when it goes down", |cx, line, at, s| {
         choice(cx, line, at + 1, &[("shutdown-sessions", ())])?;
         s.server.on_marked_down_shutdown_sessions = true;
@@ -206,6 +202,7 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("ssl-reuse", "", "TLS"),
     word_later("stick", "", "stick tables"),
     word_later("strict-maxconn", "", "strict connection limits"),
+    word_later("namespace", "{ <name> | * }", "network namespaces"),
     word_later("tcp-md5sig", "<password>", "TCP MD5 signatures"),
     word_later("tls-tickets", "", "TLS"),
     word_later("verify", "<what>", "TLS"),

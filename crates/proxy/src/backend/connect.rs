@@ -100,7 +100,10 @@ pub async fn connect(
         input: None,
         requests: 0,
     };
-    if let Some(how) = server.and_then(|srv| srv.send_proxy.as_ref()) {
+    if let Some(how) = server
+        .and_then(|srv| srv.send_proxy.as_ref())
+        .filter(|how| how.wanted)
+    {
         let header = crate::net::proxy_protocol::header(s, how);
         let sent = conn.io.write_all(&header, timer, timeout_ms).await;
         if let Err(fail) = sent {
@@ -145,7 +148,7 @@ fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>)
     socket.set_tcp_nodelay(true)?;
     let be = s.backend();
     if be.options.contains(Options::SRVTCPKA) {
-        socket.set_keepalive(true)?;
+        crate::net::listen::keep_alive(socket, be.srvtcpka)?;
     }
     let tune = &s.w.model().global.tune;
     if let Some(n) = tune.rcvbuf_server {
@@ -153,6 +156,9 @@ fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>)
     }
     if let Some(n) = tune.sndbuf_server {
         socket.set_send_buffer_size(n)?;
+    }
+    if let Some(n) = tune.notsent_lowat_server {
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, n as i32)?;
     }
     if let Some(ms) = server.and_then(|v| v.tcp_ut_ms) {
         socket.set_tcp_user_timeout(Some(std::time::Duration::from_millis(ms)))?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
-use sluice_config::model::{Bind, ListenAddr, Options, Proxy, UnixPerms};
+use sluice_config::model::{Bind, KeepAlive, ListenAddr, Options, Proxy, Tune, UnixPerms};
 use sluice_expr::env::Addr;
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -31,10 +31,16 @@ const BACKLOG: u32 = 4096;
 
 /// Makes the listening socket of one address of a `bind` line. `own_queue`: with SO_REUSEPORT, so that each worker can
 /// have one.
-pub fn bind(p: &Proxy, b: &Bind, addr: &ListenAddr, own_queue: bool) -> io::Result<Bound> {
+pub fn bind(
+    p: &Proxy,
+    b: &Bind,
+    addr: &ListenAddr,
+    own_queue: bool,
+    tune: &Tune,
+) -> io::Result<Bound> {
     let backlog = b.backlog.or(p.backlog).unwrap_or(BACKLOG.max(p.maxconn)) as i32;
     match addr {
-        ListenAddr::Tcp(a) => tcp(p, b, *a, own_queue, backlog),
+        ListenAddr::Tcp(a) => tcp(p, b, *a, own_queue, backlog, tune),
         ListenAddr::Unix(path) => unix(path, &b.perms, backlog),
         ListenAddr::Abstract { name, zero_padded } => abstract_socket(name, *zero_padded, backlog),
         ListenAddr::Fd(fd) => inherited(*fd, backlog),
@@ -71,7 +77,14 @@ fn abstract_socket(name: &str, zero_padded: bool, backlog: i32) -> io::Result<Bo
     Ok(Bound::Unix(OwnedFd::from(socket).into()))
 }
 
-fn tcp(p: &Proxy, b: &Bind, addr: SocketAddr, own_queue: bool, backlog: i32) -> io::Result<Bound> {
+fn tcp(
+    p: &Proxy,
+    b: &Bind,
+    addr: SocketAddr,
+    own_queue: bool,
+    backlog: i32,
+    tune: &Tune,
+) -> io::Result<Bound> {
     let socket = Socket::new(
         Domain::for_address(addr),
         Type::STREAM.nonblocking().cloexec(),
@@ -82,7 +95,10 @@ fn tcp(p: &Proxy, b: &Bind, addr: SocketAddr, own_queue: bool, backlog: i32) -> 
         socket.set_reuse_port(true)?;
     }
     if addr.is_ipv6() {
-        socket.set_only_v6(!b.v4v6)?;
+        // neither word: the system's own default (net.ipv6.bindv6only)
+        if b.v4v6 || b.v6only {
+            socket.set_only_v6(b.v6only)?;
+        }
     }
     if b.transparent {
         crate::sys::set_int(&socket, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
@@ -108,11 +124,42 @@ fn tcp(p: &Proxy, b: &Bind, addr: SocketAddr, own_queue: bool, backlog: i32) -> 
     // inherited by accepted connections: one call for all
     socket.set_tcp_nodelay(true)?;
     if p.options.contains(Options::CLITCPKA) {
-        socket.set_keepalive(true)?;
+        keep_alive(&socket, p.clitcpka)?;
+    }
+    if let Some(n) = tune.rcvbuf_client {
+        socket.set_recv_buffer_size(n)?;
+    }
+    if let Some(n) = tune.sndbuf_client {
+        socket.set_send_buffer_size(n)?;
+    }
+    if let Some(n) = tune.notsent_lowat_client {
+        crate::sys::set_int(
+            &socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            n as i32,
+        )?;
     }
     socket.bind(&addr.into())?;
     socket.listen(backlog)?;
     Ok(Bound::Tcp(socket.into()))
+}
+
+/// Turns TCP keep-alive on, with what was set of its times.
+pub fn keep_alive(socket: &Socket, k: KeepAlive) -> io::Result<()> {
+    socket.set_keepalive(true)?;
+    let secs = |s: u32| std::time::Duration::from_secs(s.into());
+    let mut times = socket2::TcpKeepalive::new();
+    if let Some(s) = k.idle_s {
+        times = times.with_time(secs(s));
+    }
+    if let Some(s) = k.interval_s {
+        times = times.with_interval(secs(s));
+    }
+    if let Some(n) = k.count {
+        times = times.with_retries(n);
+    }
+    socket.set_tcp_keepalive(&times)
 }
 
 fn unix(path: &str, perms: &UnixPerms, backlog: i32) -> io::Result<Bound> {

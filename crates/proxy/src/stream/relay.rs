@@ -35,6 +35,8 @@ pub async fn relay(
         s.frontend().timeouts.client_fin_ms,
         s.backend().timeouts.server_fin_ms,
     );
+    let independent =
+        (s.frontend().options | s.backend().options).contains(Options::INDEPENDENT_STREAMS);
     let no_linger = s.backend().options.contains(Options::NOLINGER);
     let mut up = Half {
         pump: up,
@@ -89,7 +91,7 @@ pub async fn relay(
             || (!down.closed && down.pump.awaits == Awaits::Sink);
         let waits_for_server = (!down.closed && down.pump.awaits == Awaits::Source)
             || (!up.closed && up.pump.awaits == Awaits::Sink);
-        let due = |wanted: bool, ms: Option<u64>| {
+        let due = |wanted: bool, ms: Option<u64>, since: tokio::time::Instant| {
             if wanted {
                 ms.map(|ms| since + ms_duration(ms))
             } else {
@@ -97,8 +99,20 @@ pub async fn relay(
             }
         };
         let (c, v) = (
-            due(waits_for_client, client_ms),
-            due(waits_for_server, server_ms),
+            due(
+                waits_for_client,
+                client_ms,
+                if independent { up.pump.progress } else { since },
+            ),
+            due(
+                waits_for_server,
+                server_ms,
+                if independent {
+                    down.pump.progress
+                } else {
+                    since
+                },
+            ),
         );
         let first_is_client = c.is_some() && (v.is_none() || c <= v);
         client

@@ -206,6 +206,21 @@ impl Stream {
         Some(out)
     }
 
+    /// A server with `redir`: GET and HEAD requests for it are sent to its prefix instead.
+    pub fn server_redirect(&mut self) -> Option<Local> {
+        let prefix = self.server_state()?.conf.redir.clone()?;
+        if !matches!(self.req.method, Method::Get | Method::Head) {
+            return None;
+        }
+        let location = [prefix.as_bytes(), self.req.path_and_query().unwrap_or(b"/")].concat();
+        self.terminate(b'L', b'C');
+        self.start_response(302);
+        self.res.headers.add("Cache-Control", "no-cache");
+        self.res.headers.add("Content-Length", "0");
+        self.res.headers.add("Location", location);
+        Some(Local::new(Vec::new()))
+    }
+
     /// 401 or 407 with the realm (`http-request auth`, `stats auth`).
     pub fn auth_response(&mut self, realm: &str, to_proxy: bool) -> Local {
         let (status, name) = if to_proxy {

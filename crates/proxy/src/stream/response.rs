@@ -120,6 +120,10 @@ impl Stream {
             };
             self.tick();
             self.info.tw_ms = self.elapsed_ms() - self.info.tr_ms.max(0);
+            if let Some(local) = self.server_redirect() {
+                drop(slot);
+                return Err(self.answer(client, local).await);
+            }
             if let Some(conn) = slot.as_ref().and_then(|s| self.reusable(s)) {
                 self.connected(&conn);
                 return Ok((slot, conn));
@@ -224,8 +228,10 @@ impl Stream {
         let tells = |s: &Source| s.usesrc.is_some();
         let server = self.server_state().map(|s| &s.conf);
         be.source.as_ref().is_some_and(tells)
-            || server
-                .is_some_and(|s| s.send_proxy.is_some() || s.source.as_ref().is_some_and(tells))
+            || server.is_some_and(|s| {
+                s.send_proxy.as_ref().is_some_and(|p| p.wanted)
+                    || s.source.as_ref().is_some_and(tells)
+            })
             || self.set.server_mark.is_some()
             || self.set.server_tos.is_some()
     }

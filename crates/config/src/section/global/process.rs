@@ -68,6 +68,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
         if let Some(ms) = only_time_ms(cx, line) { cx.global().hard_stop_after_ms = Some(ms); }
     }),
     kw("grace", G, "<time>", "delay between the signal and the soft stop", |cx, line| {
+        cx.not_yet(line, 0, "grace", "delayed soft stops");
         if let Some(ms) = only_time_ms(cx, line) { cx.global().grace_ms = Some(ms); }
     }).awaits("delayed soft stops"),
     kw("close-spread-time", G, "{ <time> | infinite }", "window the closing of idle connections is spread over at a soft stop", close_spread_time).awaits("soft stops that spread the closing of connections"),
@@ -80,6 +81,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
         }
     }).awaits("server state files"),
     kw("server-state-file", G, "<file>", "file the states of servers are read from at start", |cx, line| {
+        cx.not_yet(line, 0, "server-state-file", "server state files");
         let Some(file) = only_text(cx, line, "a file name") else { return };
         if first_time(cx, line, cx.raw.global.server_state_file.is_some()) {
             cx.global().server_state_file = Some(file);
@@ -160,6 +162,11 @@ fn all_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<String> {
 }
 
 fn close_spread_time(cx: &mut Cx<'_>, line: &Arc<Line>) {
+    cx.no_effect(
+        line,
+        0,
+        "idle connections close at once when a soft stop begins",
+    );
     if line.arg(0) == "infinite" {
         if cx.no_more(line, line.keyword_len + 1) {
             cx.global().close_spread_time_ms = Some(u64::MAX);
