@@ -99,7 +99,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("persist rdp-cookie*", Sections::DLB, "[(<name>)]", "stay with the server an RDP cookie names", persist_rdp).ignored(),
     kw("load-server-state-from-file", Sections::DLB, "{ global | local | none }", "which state file server states are taken from at start", |cx, line| {
         if line.word(line.keyword_len) != "none" {
-            cx.not_yet(line, 0, "load-server-state-from-file", "server state files");
+            cx.no_effect(line, 0, "states are not kept over a restart: that is not implemented by Sluice yet");
         }
         let among = [
             ("global", ServerStateSource::Global),

@@ -4,7 +4,6 @@ use crate::registry::{Keyword, Sections, harmless, later, refused};
 
 const G: Sections = Sections::GLOBAL;
 
-const TLS: &str = "TLS";
 /// Settings of TLS change nothing while no line uses it; one that does stops the start.
 const NO_TLS: &str = "nothing here speaks TLS, which is not implemented by Sluice yet";
 const H2: &str = "HTTP/2";

@@ -81,7 +81,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
         }
     }).awaits("server state files"),
     kw("server-state-file", G, "<file>", "file the states of servers are read from at start", |cx, line| {
-        cx.not_yet(line, 0, "server-state-file", "server state files");
+        cx.no_effect(line, 0, "states are not kept over a restart: that is not implemented by Sluice yet");
         let Some(file) = only_text(cx, line, "a file name") else { return };
         if first_time(cx, line, cx.raw.global.server_state_file.is_some()) {
             cx.global().server_state_file = Some(file);
