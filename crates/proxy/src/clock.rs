@@ -21,6 +21,12 @@ pub fn mono_us() -> u64 {
     t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000
 }
 
+/// Processor time of the whole process, microseconds.
+pub fn cpu_us() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000
+}
+
 /// Monotonic milliseconds.
 pub fn mono_ms() -> u64 {
     mono_us() / 1000

@@ -135,11 +135,17 @@ async fn until_stopped(flags: &Flags, shared: &Arc<Shared>, workers: &Workers) -
         return ExitCode::FAILURE;
     };
     let mut poll = tokio::time::interval(Duration::from_millis(200));
+    let mut load = Load::default();
     loop {
         tokio::select! {
             _ = usr1.recv() => break,
             _ = hup.recv() => dump_status(&shared.runtime),
-            _ = poll.tick() => if workers.alive() == 0 { return ExitCode::FAILURE },
+            _ = poll.tick() => {
+                load.look(&shared.runtime);
+                if workers.alive() == 0 {
+                    return ExitCode::FAILURE;
+                }
+            }
         }
     }
     if flags.notify_systemd {
@@ -179,6 +185,29 @@ async fn until_stopped(flags: &Flags, shared: &Arc<Shared>, workers: &Workers) -
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     ExitCode::SUCCESS
+}
+
+/// How busy the process was, for `Idle_pct`.
+#[derive(Default)]
+struct Load {
+    wall_us: u64,
+    cpu_us: u64,
+}
+
+impl Load {
+    /// Once a second, compares processor time with what the workers could have used.
+    fn look(&mut self, rt: &Runtime) {
+        let wall_us = clock::mono_us();
+        let passed = wall_us.saturating_sub(self.wall_us);
+        if passed < 1_000_000 {
+            return;
+        }
+        let cpu_us = clock::cpu_us();
+        let could = passed * u64::from(rt.workers);
+        let busy = (cpu_us.saturating_sub(self.cpu_us) * 100 / could.max(1)).min(100);
+        rt.counters.idle_pct.set(100 - busy);
+        (self.wall_us, self.cpu_us) = (wall_us, cpu_us);
+    }
 }
 
 /// SIGHUP: the state of every server, to the terminal.

@@ -13,7 +13,7 @@ use std::task::Poll;
 use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn, Source};
 use sluice_engine::passive::Seen;
 use sluice_http::{
-    BodyDecoder, Framing, HeadScan, Limits, Method, Parsed, Version, encode_chunk, parse_response,
+    BodyDecoder, Framing, HeadScan, Limits, Parsed, Version, encode_chunk, parse_response,
 };
 
 use super::Stream;
@@ -400,6 +400,10 @@ impl Stream {
                                 break;
                             }
                             continue;
+                        }
+                        if self.res.status == 101 && !self.req.noticed.wants_upgrade() {
+                            // nobody asked for another protocol
+                            return Err(NoResponse::Junk);
                         }
                         self.note_response();
                         let status = self.res.status;
