@@ -604,3 +604,40 @@ fn doubtful_things_are_warned_about() {
         "'-5' is the range of all numbers up to 5, not a negative number",
     );
 }
+
+/// Random patterns of every method against random samples, as haproxy decided.
+#[test]
+fn the_recorded_conditions_agree() {
+    let recorded = include_str!("recorded.txt");
+    let samples: Vec<&str> = recorded
+        .lines()
+        .filter_map(|l| l.strip_prefix("= "))
+        .collect();
+    let worlds: Vec<TestEnv> = samples.iter().map(|s| with_header(s)).collect();
+    let mut lines = recorded.lines();
+    let mut wrong = Vec::new();
+    let mut conditions = 0;
+    while let Some(line) = lines.next() {
+        let Some(test) = line.strip_prefix("? ") else {
+            continue;
+        };
+        let hits = lines.next().and_then(|l| l.strip_prefix(':')).unwrap();
+        let want: Vec<usize> = hits
+            .split_whitespace()
+            .map(|n| n.parse().unwrap())
+            .collect();
+        let cond = cond(&format!("if {{ {} }}", test.replace("\\\\", "\\")));
+        for (n, env) in worlds.iter().enumerate() {
+            if cond.eval_final(env) != want.contains(&n) {
+                wrong.push(format!(
+                    "{test}: '{}' should be {}",
+                    samples[n],
+                    want.contains(&n)
+                ));
+            }
+        }
+        conditions += 1;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(conditions > 100 && samples.len() > 50);
+}

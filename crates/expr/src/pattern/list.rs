@@ -590,6 +590,11 @@ fn check_resolving(
         Some((host, mask)) => (host, Some(mask)),
         None => (text, None),
     };
+    if let Some(addr) = network::inet_aton(host) {
+        let network = network::of_host(addr.into(), mask).map_err(|_| refused)?;
+        hosts.insert(key.to_vec(), network);
+        return Ok(());
+    }
     let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     let named = host.bytes().any(|b| b.is_ascii_alphabetic()) && host.bytes().all(is_name);
     if !named {

@@ -83,22 +83,29 @@ fn v4(addr: Ipv4Addr, mask: Option<&str>) -> Result<Network, NotANetwork> {
     })
 }
 
-/// A dotted quad, or one with its zero bytes left out as `inet_aton(3)` reads it: `10.12` is `10.0.0.12`. Decimal
-/// only: the octal and hexadecimal forms are read differently by different tools.
+/// A dotted quad, or one with its zero bytes left out: `10.12` is `10.0.0.12`. Decimal only, and not a lone number.
 fn ipv4(text: &str) -> Option<Ipv4Addr> {
+    let plain = |part: &str| part == "0" || !part.starts_with('0');
+    let is_plain = text.contains('.') && text.split('.').all(plain);
+    if is_plain { inet_aton(text) } else { None }
+}
+
+/// An address as `inet_aton(3)` reads digits and dots: one to four numbers, octal after a leading zero, the last of
+/// which fills what is left. This is how HAProxy reads the patterns of ACLs when host names are allowed too.
+pub(super) fn inet_aton(text: &str) -> Option<Ipv4Addr> {
     let mut parts = [0u32; 4];
     let mut n = 0;
     for part in text.split('.') {
-        let leading_zero = part.len() > 1 && part.starts_with('0');
-        if n == 4 || leading_zero || part.is_empty() || part.bytes().any(|b| !b.is_ascii_digit()) {
+        let radix = if part.len() > 1 && part.starts_with('0') {
+            8
+        } else {
+            10
+        };
+        if n == 4 || part.is_empty() || part.bytes().any(|b| !b.is_ascii_digit()) {
             return None;
         }
-        parts[n] = part.parse().ok()?;
+        parts[n] = u32::from_str_radix(part, radix).ok()?;
         n += 1;
-    }
-    // A lone number is no address here: it would hide a missing match method.
-    if n < 2 {
-        return None;
     }
     let last = parts[n - 1];
     let room = 8 * (5 - n as u32);
@@ -171,6 +178,23 @@ mod tests {
         check("2001:db8::1/32", "2001:db8::/32");
         check("::/0", "::/0");
         check("::1", "::1/128");
+    }
+
+    #[test]
+    fn the_c_library_s_reading() {
+        let check = |text: &str, expect: &str| {
+            let got = inet_aton(text).map(|a| a.to_string());
+            assert_eq!(got.as_deref().unwrap_or(""), expect, "{text}");
+        };
+        check("010.0.0.1", "8.0.0.1");
+        check("10", "0.0.0.10");
+        check("4294967295", "255.255.255.255");
+        check("4294967296", "");
+        check("10.16777215", "10.255.255.255");
+        check("10.16777216", "");
+        check("1.2.3.4.5", "");
+        check("09.1", "");
+        check("256.1", "");
     }
 
     #[test]

@@ -140,8 +140,50 @@ pub fn check_log_format(data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::testing::oracle::replay;
+
+    const REQUEST: &str =
+        "\n\nGET /p/a?q=1 HTTP/1.1\r\nHost: www.example.com\r\nk: one, x/a/b\r\n\r\n";
+
+    /// Words of the language and a few that are not, in any order.
+    fn mixed(
+        words: &'static [&'static str],
+        between: &'static str,
+    ) -> impl Strategy<Value = String> {
+        let any =
+            prop_oneof![8 => prop::sample::select(words).prop_map(String::from), 1 => "\\PC{0,3}"];
+        proptest::collection::vec(any, 0..16).prop_map(move |w| w.join(between) + REQUEST)
+    }
+
+    proptest! {
+        #[test]
+        fn mixed_conditions(text in mixed(
+            &[
+                "if", "unless", "{", "}", "!", "or", "||", "\n", "a", "\na", "METH_GET", "path", "hdr(k)", "path_beg",
+                "src", "int(5)", "req.hdr_cnt(k)", "hdr_dom(k),lower", "-i", "-m", "-f", "-M", "-n", "-u", "--", "str",
+                "beg", "reg", "ip", "int", "len", "bin", "sub", "dir", "dom", "found", "bool", "gt", "lt", "5", "1:100",
+                "-5", "1.2.3.4/24", "::1", "/p", "^/p", "(a|b)*", "616263", "/",
+            ],
+            " ",
+        )) {
+            check_condition(text.as_bytes());
+        }
+
+        #[test]
+        fn mixed_formats(text in mixed(
+            &[
+                "%", "%%", "%ci", "%tr", "%hr", "%r", "%{+Q}", "%{+X}o", "%{+json}o", "%{+cbor}o", "%{-M,+E}", "%(a)",
+                "%(b:sint)", "(", ")", "[", "]", "{", "}", "%[path]", "%[req.hdr(k)]", "[src]", "path,", "lower]", " ",
+                "text", "o", "ST", "\"", "json", "%{+bin}[req.hdr(host)]",
+            ],
+            "",
+        )) {
+            check_log_format(text.as_bytes());
+        }
+    }
 
     #[test]
     fn conditions_hold_on_the_corpus() {
