@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::args::{Arg, ArgSpec};
+use crate::args::{Arg, ArgKind, ArgSpec};
 use crate::compile::ParseCtx;
 use crate::env::Env;
 use crate::value::{Fetched, Sample, Type};
@@ -183,9 +183,24 @@ fn registry() -> &'static Registry {
     })
 }
 
+/// What scripts register, `lua.NAME`: any input, and as many arguments as the language allows.
+static LUA: ConvDef = ConvDef {
+    name: "lua.*",
+    args: ArgSpec {
+        kinds: &[ArgKind::Str; 12],
+        required: 0,
+    },
+    input: Type::Any,
+    out: Type::Any,
+    help: "A converter that a Lua script registers.",
+    run: Run::Later("Lua"),
+    prepare: None,
+};
+
 /// The converter of that name.
 pub fn find(name: &str) -> Option<&'static ConvDef> {
-    registry().by_name.get(name).copied()
+    let known = registry().by_name.get(name).copied();
+    known.or_else(|| name.starts_with("lua.").then_some(&LUA))
 }
 
 /// All converters, sorted by name.
@@ -232,8 +247,27 @@ pub fn docs_page() -> String {
             "| `{signature}` | {input} | {output} | {help}{waits} |\n"
         ));
     }
+    out.push_str(DIFFERENCES);
     out
 }
+
+/// What the tests beside the converters show to differ on purpose.
+const DIFFERENCES: &str = "
+## Where the answers differ from HAProxy 2.6
+
+Each answer in the tables of the tests is HAProxy 2.6's. These differ, because 3.x does so or because 2.6 is wrong:
+
+- `json_query` gives arrays as they stand, as 3.x does, and `jwt_header_query` and `jwt_payload_query` without a path the whole
+  member, as the manual says. A path that finds nothing inside an array element gives nothing: 2.6 goes on into the
+  elements that follow. A malformed path stops the start.
+- `language` drops a language whose quality is 0. 2.6 drops the one after it, too.
+- `regsub`: what precedes a match is seen by `\\b` and look-behind. 2.6 takes the rest of the text for all of it.
+- `aes_gcm_dec` takes tags from 12 bytes on, 2.6 from 1, and a key that is too short stops the start instead of being read
+  past its end.
+- `jwt_verify` knows the PS algorithms and takes certificates, as 3.x does. A key file that is missing stops the start.
+- `protobuf` and `ungrpc`: a field number like `1..2` stops the start. In 2.6 it never finds anything.
+- `digest` and `hmac` know MD5, SHA-1, SHA-2 and SHA-3, not the rest of OpenSSL's algorithms.
+";
 
 #[cfg(test)]
 mod tests {
@@ -258,6 +292,10 @@ mod tests {
         assert!(all().windows(2).all(|pair| pair[0].name < pair[1].name));
         assert_eq!(find("upper").map(|d| d.name), Some("upper"));
         assert!(find("uper").is_none());
+        assert!(matches!(
+            find("lua.mine").map(|d| d.run),
+            Some(Run::Later("Lua"))
+        ));
     }
 
     #[test]

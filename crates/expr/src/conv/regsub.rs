@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use crate::args::Arg;
 use crate::compile::ParseCtx;
@@ -18,10 +17,32 @@ converters! {
             what was matched.";
 }
 
-/// The compiled first and third argument.
+/// The compiled arguments.
 struct Substitution {
-    regex: Arc<Regex>,
+    regex: Regex,
     global: bool,
+    with: Replacement,
+}
+
+enum Replacement {
+    /// The same text for every match.
+    Text(Vec<u8>),
+    /// It quotes groups of the match.
+    Template(Vec<u8>),
+}
+
+impl Replacement {
+    fn new(template: &[u8]) -> Replacement {
+        let quotes_groups = template
+            .windows(2)
+            .any(|w| w[0] == b'\\' && w[1].is_ascii_digit());
+        if quotes_groups {
+            return Replacement::Template(template.to_vec());
+        }
+        let mut text = Vec::new();
+        expand(template, b"", &Captures::new(), &mut text);
+        Replacement::Text(text)
+    }
 }
 
 fn prepare_regsub(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
@@ -40,12 +61,14 @@ fn prepare_regsub(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
     }
     let regex = Regex::new(pattern, ignore_case).map_err(|e| BadArg::new(0, e))?;
     check_template(str_arg(args, 1)).map_err(|e| BadArg::new(1, e))?;
+    let with = Replacement::new(str_arg(args, 1));
     set_prepared(
         args,
         0,
         Substitution {
-            regex: Arc::new(regex),
+            regex,
             global,
+            with,
         },
     );
     Ok(())
@@ -59,42 +82,60 @@ thread_local! {
 fn regsub<'a>(args: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> {
     on_bytes(sample, |s| {
         let substitution = prepared::<Substitution>(args, 0)?;
-        let replaced =
-            CAPTURES.with_borrow_mut(|captures| substitution.apply(&s, str_arg(args, 1), captures));
+        let replaced = match &substitution.with {
+            Replacement::Text(with) => substitution.replace(&s, |start, out| {
+                let found = substitution.regex.find_at(&s, start)?;
+                out.extend_from_slice(&s[start..found.start]);
+                out.extend_from_slice(with);
+                Some(found.end)
+            }),
+            Replacement::Template(with) => CAPTURES.with_borrow_mut(|captures| {
+                substitution.replace(&s, |start, out| {
+                    if !substitution.regex.captures_at(&s, start, captures) {
+                        return None;
+                    }
+                    let found = captures.group(0)?;
+                    out.extend_from_slice(&s[start..found.start]);
+                    expand(with, &s, captures, out);
+                    Some(found.end)
+                })
+            }),
+        };
         Some(Value::Str(replaced.map_or(s, Cow::Owned)))
     })
 }
 
 impl Substitution {
-    /// The text with its replacements; `None` when nothing matches.
+    /// The text with its replacements; `None` when nothing matches. `next` writes what stands from an offset to the next
+    /// match, then what replaces it, and says where the match ends.
     ///
     /// As HAProxy, an empty match before a character copies that character, and the end of the text is tried once more
     /// after a match that reaches it: `$` replaced by `-` everywhere makes `abc--` of `abc`.
-    fn apply(&self, text: &[u8], template: &[u8], captures: &mut Captures) -> Option<Vec<u8>> {
-        let mut out: Option<Vec<u8>> = None;
-        let mut start = 0;
-        while self.regex.captures_at(text, start, captures) {
-            let Some(found) = captures.group(0) else {
-                break;
-            };
-            let out = out.get_or_insert_with(|| Vec::with_capacity(text.len() + template.len()));
-            out.extend_from_slice(text.get(start..found.start)?);
-            expand(template, text, captures, out);
-            if start >= text.len() {
-                break;
-            }
-            if found.end == start {
-                out.push(*text.get(start)?);
-                start += 1;
+    fn replace(
+        &self,
+        text: &[u8],
+        mut next: impl FnMut(usize, &mut Vec<u8>) -> Option<usize>,
+    ) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut end = next(0, &mut out)?;
+        out.reserve(text.len() - end);
+        let mut at = 0;
+        while let Some(c) = text.get(at) {
+            if end == at {
+                out.push(*c);
+                at += 1;
             } else {
-                start = found.end;
+                at = end;
             }
             if !self.global {
                 break;
             }
+            match next(at, &mut out) {
+                Some(next_end) => end = next_end,
+                None => break,
+            }
         }
-        let mut out = out?;
-        out.extend_from_slice(text.get(start..).unwrap_or_default());
+        out.extend_from_slice(text.get(at..).unwrap_or_default());
         Some(out)
     }
 }

@@ -113,6 +113,17 @@ impl Regex {
         }
     }
 
+    /// Where the first match from an offset on is; see [`Regex::captures_at`].
+    pub fn find_at(&self, text: &[u8], start: usize) -> Option<Range<usize>> {
+        if start > text.len() {
+            return None;
+        }
+        match &self.engine {
+            Engine::Linear(r) => r.find_at(text, start).map(|m| m.range()),
+            Engine::Pcre(r) => r.find_at(text, start).ok()?.map(|m| m.start()..m.end()),
+        }
+    }
+
     /// Finds the first match and notes its groups; false, and nothing captured, when there is none.
     pub fn captures(&self, text: &[u8], into: &mut Captures) -> bool {
         self.captures_at(text, 0, into)
