@@ -86,8 +86,23 @@ struct Item {
     what: What,
     flags: Flags,
     /// `%(name)`
-    name: Option<Box<str>>,
+    name: Option<Name>,
     cast: Option<Cast>,
+}
+
+/// An item's name, and ready to be written as a key of JSON: it has no character that needs an escape.
+struct Name {
+    text: Box<str>,
+    json: Box<[u8]>,
+}
+
+impl Name {
+    fn new(text: &str) -> Self {
+        Name {
+            text: text.into(),
+            json: format!("\"{text}\": ").into_bytes().into(),
+        }
+    }
 }
 
 enum What {

@@ -7,7 +7,7 @@
 
 use super::flags::Flags;
 use super::tag::{self, Stage, TAGS};
-use super::{Cast, Item, Purpose, What};
+use super::{Cast, Item, Name, Purpose, What};
 use crate::compile::{Expr, ParseCtx};
 use crate::error::ExprError;
 use crate::place::Place;
@@ -169,8 +169,7 @@ impl Parser<'_> {
     }
 
     /// `(name)` or `(name:type)`.
-    #[allow(clippy::type_complexity)]
-    fn name(&self, open: usize) -> Result<(Option<Box<str>>, Option<Cast>, usize), ExprError> {
+    fn name(&self, open: usize) -> Result<(Option<Name>, Option<Cast>, usize), ExprError> {
         let Some(len) = self.text[open..].find(')') else {
             return Err(
                 ExprError::new("the '(' of this name is not closed").at(open..self.text.len())
@@ -197,7 +196,7 @@ impl Parser<'_> {
             ))
             .at(at..at + c.len_utf8()));
         }
-        let name = (!name.is_empty()).then(|| name.into());
+        let name = (!name.is_empty()).then(|| Name::new(name));
         Ok((name, cast, close + 1))
     }
 
@@ -232,7 +231,7 @@ impl Parser<'_> {
         start: usize,
         end: usize,
         flags: Flags,
-        name: Option<Box<str>>,
+        name: Option<Name>,
         cast: Option<Cast>,
     ) -> Result<(), ExprError> {
         let word = &self.text[start..end];

@@ -56,16 +56,23 @@ impl Inner {
             out.extend_from_slice(raw);
             return;
         }
-        let Some(Value::Str(s)) = sample.value.cast(Type::Str) else {
-            return self.write_no_sample(item, out);
+        let is_http = self.purpose.encodes_http();
+        let s = match &sample.value {
+            Value::Bin(s) => text::until_nul(s),
+            value => match value.bytes() {
+                Some(s) => s,
+                // Numbers and addresses have nothing to escape.
+                None if is_http => return value.write_text(out),
+                None => return quoted(item, out, |out| value.write_text(out)),
+            },
         };
-        if self.purpose.encodes_http() {
+        if is_http {
             // Samples are never quoted there, whatever `+Q` says.
-            text::http(out, &s, item.flags.escape);
+            text::http(out, s, item.flags.escape);
         } else if s.is_empty() {
             write_absent(item, out);
         } else {
-            let s = text::until_nul(&s);
+            let s = text::until_nul(s);
             quoted(item, out, |out| text::plain(out, s, item.flags.escape));
         }
     }
@@ -85,19 +92,18 @@ impl Inner {
         }
         let mut first = true;
         for item in &self.items {
-            let Some(name) = item.name.as_deref() else {
+            let Some(name) = &item.name else {
                 continue;
             };
             if self.global.json {
                 if !first {
                     out.extend_from_slice(b", ");
                 }
-                structured::json_string(out, name.as_bytes());
-                out.extend_from_slice(b": ");
+                out.extend_from_slice(&name.json);
                 with_data(item, env, |data| structured::json(out, data));
             } else {
                 let mut pair = Vec::new();
-                structured::cbor(&mut pair, Data::Text(name.as_bytes()));
+                structured::cbor(&mut pair, Data::Text(name.text.as_bytes()));
                 with_data(item, env, |data| structured::cbor(&mut pair, data));
                 for byte in pair {
                     self.cbor_byte(out, byte);
