@@ -299,7 +299,7 @@ impl Haproxy {
         )
     }
 
-    fn start(&self, what: &str, rules: &str) -> (Child, String, String) {
+    fn start(&self, what: &str, rules: &str) -> Running {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let base =
@@ -313,7 +313,11 @@ impl Haproxy {
             .stderr(Stdio::piped())
             .spawn()
             .expect("start haproxy");
-        (child, socket, file)
+        Running {
+            child,
+            socket,
+            file,
+        }
     }
 
     /// The expressions it has nothing against: it reports the line of each that is wrong (in ACLs; a wrong rule would end
@@ -322,10 +326,12 @@ impl Haproxy {
         let rule = |expr: &&str| format!("  acl a {} -m found\n", in_quotes(expr));
         let rules: String = exprs.iter().map(rule).collect();
         let first_line = self.config("", "").lines().count() + 1;
-        let (child, _, file) = self.start("-c", &rules);
-        let out = child.wait_with_output().expect("haproxy ends");
-        let _ = std::fs::remove_file(file);
-        let said = String::from_utf8_lossy(&out.stderr);
+        let mut running = self.start("-c", &rules);
+        let mut said = Vec::new();
+        if let Some(err) = running.child.stderr.as_mut() {
+            err.read_to_end(&mut said).expect("what haproxy says");
+        }
+        let said = String::from_utf8_lossy(&said);
         let accused = |at: usize| said.contains(&format!(".cfg:{}]", first_line + at));
         exprs
             .iter()
@@ -347,8 +353,8 @@ impl Haproxy {
         // numbers and addresses that is not their text, which comes second.
         rules += "  http-request return status 200 content-type text/plain lf-string \"%[var(txn.r),hex]|%[var(txn.r)]\" if { var(txn.r) -m found }\n";
         rules += "  http-request return status 404 content-type text/plain string none\n";
-        let (mut child, socket, file) = self.start("-db", &rules);
-        let mut conn = connect(&socket, &mut child);
+        let mut running = self.start("-db", &rules);
+        let mut conn = running.connect();
         let ask = |(i, (input, expr, expect)): (usize, &OwnedCase<'_>)| {
             let mut request = format!("GET /{i} HTTP/1.1\r\nhost: x\r\n").into_bytes();
             if expr.starts_with("hdr") {
@@ -360,7 +366,7 @@ impl Haproxy {
             conn.write_all(&request).expect("send");
             let (body, closes) = read_answer(&mut conn);
             if closes {
-                conn = connect(&socket, &mut child);
+                conn = running.connect();
             }
             let body = body?;
             let bar = memchr::memchr(b'|', &body).expect("two forms");
@@ -374,29 +380,42 @@ impl Haproxy {
                 text
             })
         };
-        let answers = cases.iter().enumerate().map(ask).collect();
-        let _ = child.kill();
-        let _ = child.wait();
-        let _ = std::fs::remove_file(socket);
-        let _ = std::fs::remove_file(file);
-        answers
+        cases.iter().enumerate().map(ask).collect()
     }
 }
 
-/// Waits for HAProxy to listen; its own words are the panic when it ends instead.
-fn connect(socket: &str, child: &mut Child) -> UnixStream {
-    loop {
-        if let Ok(conn) = UnixStream::connect(socket) {
-            return conn;
-        }
-        if let Ok(Some(status)) = child.try_wait() {
-            let mut said = String::new();
-            if let Some(err) = child.stderr.as_mut() {
-                let _ = err.read_to_string(&mut said);
+/// A HAProxy that ends, and whose files go, with the test, however that ends.
+struct Running {
+    child: Child,
+    socket: String,
+    file: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+impl Running {
+    /// Waits for HAProxy to listen; its own words are the panic when it ends instead.
+    fn connect(&mut self) -> UnixStream {
+        loop {
+            if let Ok(conn) = UnixStream::connect(&self.socket) {
+                return conn;
             }
-            panic!("haproxy ended with {status}: {said}");
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let mut said = String::new();
+                if let Some(err) = self.child.stderr.as_mut() {
+                    let _ = err.read_to_string(&mut said);
+                }
+                panic!("haproxy ended with {status}: {said}");
+            }
+            std::thread::yield_now();
         }
-        std::thread::yield_now();
     }
 }
 
