@@ -29,7 +29,7 @@ impl From<&Run> for Status {
             Run::Do(_) => Status::Working,
             Run::Later(part) => Status::Later(part),
             Run::Obsolete { .. } => Status::Obsolete,
-            Run::Harmless(_) => Status::Harmless,
+            Run::Harmless(_) | Run::NoEffect { .. } => Status::Harmless,
             Run::Refused(_) => Status::Refused,
         }
     }
@@ -319,7 +319,9 @@ fn row_text(status: Status, help: &str, run: &Run) -> String {
         (_, Run::Obsolete { instead, .. }) => {
             format!("*obsolete:* {}", instead.replace('|', "\\|"))
         }
-        (_, Run::Harmless(why)) => format!("*no effect:* {}", why.replace('|', "\\|")),
+        (_, Run::Harmless(why) | Run::NoEffect { why, .. }) => {
+            format!("*no effect:* {}", why.replace('|', "\\|"))
+        }
         (_, Run::Refused(why)) => format!("*refused:* {}", why.replace('|', "\\|")),
         _ => help.replace('|', "\\|"),
     }

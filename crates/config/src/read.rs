@@ -207,6 +207,8 @@ fn run_keyword(cx: &mut Cx<'_>, keyword: &'static Keyword, line: &Arc<Line>) {
     };
     let found = match keyword.run {
         Run::Do(run) => return run(cx, line),
+        // What is not there is off already.
+        Run::Later(_) if line.prefix != Prefix::None => return,
         Run::Later(part) => finding(
             Severity::Alert,
             format!("'{name}' is not implemented by Sluice yet"),
@@ -217,7 +219,7 @@ fn run_keyword(cx: &mut Cx<'_>, keyword: &'static Keyword, line: &Arc<Line>) {
             format!("keyword '{name}' is obsolete"),
             instead.to_owned(),
         ),
-        Run::Harmless(why) => finding(
+        Run::Harmless(why) | Run::NoEffect { why, .. } => finding(
             Severity::Warning,
             format!("'{name}' has no effect in Sluice"),
             why.to_owned(),
@@ -229,7 +231,7 @@ fn run_keyword(cx: &mut Cx<'_>, keyword: &'static Keyword, line: &Arc<Line>) {
         ),
     };
     cx.diagnostics.push(found);
-    if let Run::Obsolete { run: Some(run), .. } = keyword.run {
+    if let Run::Obsolete { run: Some(run), .. } | Run::NoEffect { run, .. } = keyword.run {
         run(cx, line);
     }
 }

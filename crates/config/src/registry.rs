@@ -65,6 +65,8 @@ pub enum Run {
     },
     /// Accepted without effect, because Sluice needs no such setting; a warning gives the reason.
     Harmless(&'static str),
+    /// The same for one that is read all the same, so that its values are checked and kept in the model.
+    NoEffect { why: &'static str, run: Handler },
     /// HAProxy refuses it too; the reason says what to write instead.
     Refused(&'static str),
 }
@@ -200,6 +202,14 @@ impl Keyword {
     /// takes this off.
     pub const fn awaits(mut self, part: &'static str) -> Self {
         self.run = Run::Later(part);
+        self
+    }
+
+    /// It is read and kept in the model, but changes nothing; a warning gives the reason.
+    pub const fn no_effect(mut self, why: &'static str) -> Self {
+        if let Run::Do(run) = self.run {
+            self.run = Run::NoEffect { why, run };
+        }
         self
     }
 

@@ -464,9 +464,6 @@ fn balancing_reads_its_arguments() {
         "hash-type map-based wt6 avalanche\n hash-balance-factor 150",
         |b| b.hash_type.avalanche && !b.hash_type.consistent && b.hash_type.balance_factor == 150,
     );
-    check("persist rdp-cookie", |b| {
-        b.persist_rdp_cookie.as_deref() == Some("msts")
-    });
     check("option redispatch", |b| b.redispatch == -1);
     check("option redispatch 3", |b| b.redispatch == 3);
     check("retry-on none", |b| b.retry_on.is_empty());

@@ -54,14 +54,14 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     })
     .ignored(),
     kw("max-keep-alive-queue", Sections::DLB, "<value>", "server queue length from which keeping a connection no longer keeps the server", |cx, line| {
-        cx.no_effect(line, 0, "a connection is kept for the client only while its server has no queue");
         let word = line.keyword_len;
         if let Some(n) = cx.int(line, word, -1..=i64::from(INT_MAX))
             && cx.no_more(line, word + 1)
         {
             cx.proxy().settings.max_keep_alive_queue = Some(n);
         }
-    }),
+    })
+    .no_effect("a connection is kept for the client only while its server has no queue"),
     kw("http-reuse", Sections::DLB, "{ never | safe | aggressive | always }", "how idle server connections are shared between clients", http_reuse)
         .ignored(),
     kw("http-send-name-header", Sections::DLB, "<header>", "header that carries the server's name to it", |cx, line| {
@@ -71,11 +71,11 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     })
     .ignored(),
     kw("dynamic-cookie-key", Sections::DLB, "<string>", "secret that dynamic cookies are made with", |cx, line| {
-        cx.not_yet(line, 0, "dynamic-cookie-key", "dynamic cookies");
         if let Some(key) = only_word(cx, line, "a secret key") {
             cx.proxy().settings.dynamic_cookie_key = Some(key);
         }
     })
+    .awaits("dynamic cookies")
     .ignored(),
     kw("description", Sections::FLB, "<string>", "text shown beside the proxy on the statistics page", description),
     kw("disabled", Sections::ALL_PROXIES, "", "the proxy is checked but not started", |cx, line| {
@@ -96,7 +96,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
         }
     })
     .ignored(),
-    kw("persist rdp-cookie*", Sections::DLB, "[(<name>)]", "stay with the server an RDP cookie names", persist_rdp).ignored(),
+    kw("persist rdp-cookie*", Sections::DLB, "[(<name>)]", "stay with the server an RDP cookie names", persist_rdp).awaits("persistence by RDP cookies").ignored(),
     kw("load-server-state-from-file", Sections::DLB, "{ global | local | none }", "which state file server states are taken from at start", |cx, line| {
         if line.word(line.keyword_len) != "none" {
             cx.no_effect(line, 0, "states are not kept over a restart: that is not implemented by Sluice yet");

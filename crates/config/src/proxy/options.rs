@@ -55,7 +55,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     }),
     switch("option contstats", DFL, "count bytes while they flow, not when the stream ends", |cx, line| {
         flag(cx, line, Options::CONTSTATS)
-    }),
+    }).no_effect("counters of bytes move when a stream ends"),
     harmless("option disable-h2-upgrade", DFL, "no HTTP/2 preface is upgraded").no().ignored(),
     switch("option dontlog-normal", DFL, "log only what went wrong", |cx, line| {
         flag(cx, line, Options::DONTLOG_NORMAL)

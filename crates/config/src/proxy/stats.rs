@@ -39,7 +39,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("stats hide-version", ALL, "", "do not show the version", |cx, _| page(cx).hide_version = true),
     kw("stats show-version", ALL, "", "show the version", |cx, _| page(cx).hide_version = false),
     kw("stats show-legends", ALL, "", "show more details in tool tips", |cx, _| page(cx).show_legends = true),
-    kw("stats show-modules", ALL, "", "show statistics of modules", |cx, _| page(cx).show_modules = true),
+    kw("stats show-modules", ALL, "", "show statistics of modules", |cx, _| page(cx).show_modules = true).no_effect("there are no modules with statistics of their own"),
     kw("stats show-node", ALL, "[<name>]", "show a name of this machine", |cx, line| {
         page(cx).show_node = Some(line.arg(0).to_owned());
     }),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::Resolver;
 use super::proxy::Rules;
-use crate::model::{Action, Balance, Caps, Mode, Options, ServerStateSource};
+use crate::model::{Action, Balance, Caps, Mode, Options};
 use crate::raw::{RawAction, RawProxy, Settings};
 
 /// Whether a TCP proxy can turn into an HTTP one: its HTTP rules then have a use.
@@ -78,9 +78,6 @@ pub(super) fn without_http(
             ));
         }
         return;
-    }
-    if raw.capture_cookie.is_some() {
-        warn(ignored("'capture' statement"));
     }
     let page = s.stats.take().is_some() || !raw.stats_admin.is_empty();
     if page || !rules.stats.is_empty() {
@@ -214,19 +211,6 @@ pub(super) fn after(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
             raw.name
         );
         resolver.warn(line, 0, message, None);
-    }
-    if raw.is_backend()
-        && s.server_state == ServerStateSource::Global
-        && resolver.raw.global.server_state_file.is_none()
-    {
-        resolver.warn_plain(
-            raw,
-            format!(
-                "backend '{}' configured to load server state file from global section 'server-state-file' directive. \
-                 Unfortunately, 'server-state-file' is not set!",
-                raw.name
-            ),
-        );
     }
     let some = |t: Option<u64>| t.is_some_and(|ms| ms > 0);
     let client = raw.caps.contains(Caps::FRONTEND) && !some(s.timeouts.client_ms);

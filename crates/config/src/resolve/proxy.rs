@@ -49,8 +49,8 @@ pub(super) fn build(
         .unique_id_format
         .as_ref()
         .filter(|_| raw.is_frontend() && live);
-    let unique_id_format =
-        unique_id_format.and_then(|w| resolver.format(w, index, Place::FE_HTTP_REQ, Purpose::UniqueId));
+    let unique_id_format = unique_id_format
+        .and_then(|w| resolver.format(w, index, Place::FE_HTTP_REQ, Purpose::UniqueId));
     if live {
         oddities::check(resolver, raw, &settings);
         consistency::after(resolver, raw, &settings);

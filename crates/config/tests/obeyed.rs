@@ -1,0 +1,236 @@
+//! No keyword is accepted and ignored: what the model holds is read by the crates that run it. A field nobody reads
+//! either has a keyword that says so (it stops the start, or warns that it has no effect), or is on the list below with
+//! the reason. Reading is judged by name, which finds the forgotten field and cannot prove the obeyed one.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Fields that no other crate reads, and why that is no keyword ignored.
+const UNREAD: &[(&str, &str)] = &[
+    // obeyed while the configuration is read
+    (
+        "Global::unix_bind",
+        "applied to the sockets' own permissions",
+    ),
+    ("Global::unix_bind_prefix", "put before the sockets' paths"),
+    ("Tune::http_cookielen", "applied to the captured cookies"),
+    ("Proxy::clf", "part of the compiled format"),
+    ("Proxy::hash_balance_factor", "part of hash_type"),
+    ("Server::init_addr", "decides whether names are looked up"),
+    ("LogTarget::from_global", "for the ones who show logs"),
+    (
+        "Model::req_captures_max",
+        "for the ones who size slots once",
+    ),
+    (
+        "Model::res_captures_max",
+        "for the ones who size slots once",
+    ),
+    // the keyword stops the start
+    ("CheckExpect::tout_status", "tout-status"),
+    ("CheckParams::via_socks4", "check-via-socks4"),
+    ("Global::thread_hard_limit", "thread-hard-limit"),
+    ("Global::grace_ms", "grace"),
+    ("Global::close_spread_time_ms", "close-spread-time"),
+    ("Global::max_spread_checks_ms", "max-spread-checks"),
+    ("Global::stats_maxconn", "stats maxconn"),
+    ("Global::http_err_codes", "http-err-codes"),
+    ("Global::http_fail_codes", "http-fail-codes"),
+    ("Global::server_state_file", "server-state-file"),
+    ("Global::server_state_base", "server-state-base"),
+    (
+        "StatsSocket::severity_output",
+        "stats socket ... severity-output",
+    ),
+    ("Tune::pool_high_fd_ratio", "tune.pool-high-fd-ratio"),
+    ("Tune::pool_low_fd_ratio", "tune.pool-low-fd-ratio"),
+    ("Tune::vars_global_max", "tune.vars.global-max-size"),
+    ("Tune::vars_check_max", "tune.vars.check-max-size"),
+    ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
+    ("Cookie::dynamic", "cookie ... dynamic"),
+    (
+        "Bind::accept_netscaler_cip",
+        "bind ... accept-netscaler-cip",
+    ),
+    ("Bind::namespace", "bind ... namespace"),
+    ("Bind::alpn", "bind ... alpn"),
+    ("Proxy::max_keep_alive_queue", "max-keep-alive-queue"),
+    ("Proxy::dynamic_cookie_key", "dynamic-cookie-key"),
+    ("Proxy::email_alert", "email-alert"),
+    ("Proxy::server_state", "load-server-state-from-file"),
+    ("Proxy::server_state_file", "server-state-file-name"),
+    ("Proxy::persist_rdp_cookie", "persist rdp-cookie"),
+    ("Server::tcp_md5sig", "server ... tcp-md5sig"),
+    ("Server::namespace", "server ... namespace"),
+    ("Server::log_bufsize", "server ... log-bufsize"),
+    ("Options::CHECKCACHE", "option checkcache"),
+    (
+        "Options::IDLE_CLOSE_ON_RESPONSE",
+        "option idle-close-on-response",
+    ),
+    (
+        "Options::HTTP_DROP_REQUEST_TRAILERS",
+        "option http-drop-request-trailers",
+    ),
+    (
+        "Options::HTTP_DROP_RESPONSE_TRAILERS",
+        "option http-drop-response-trailers",
+    ),
+    // the keyword warns that it has no effect
+    (
+        "Global::exit_on_failure",
+        "master-worker no-exit-on-failure",
+    ),
+    ("Global::insecure_fork_wanted", "insecure-fork-wanted"),
+    ("Global::insecure_setuid_wanted", "insecure-setuid-wanted"),
+    (
+        "StatsSocket::expose_fd_listeners",
+        "stats socket ... expose-fd listeners",
+    ),
+    ("Tune::idletimer_ms", "tune.idletimer"),
+    ("Tune::pattern_cache_size", "tune.pattern.cache-size"),
+    ("Tune::idle_pool_shared", "tune.idle-pool.shared"),
+    ("Bind::nice", "bind ... nice"),
+    ("Bind::shards", "bind ... shards"),
+    ("Stats::show_modules", "stats show-modules"),
+    ("BandwidthLimit::min_size", "filter bwlim-in ... min-size"),
+    ("Options::CONTSTATS", "option contstats"),
+    ("Options::HTTP_NO_DELAY", "option http-no-delay"),
+    ("Options::TCP_SMART_CONNECT", "option tcp-smart-connect"),
+    // what they ask for is the case anyway
+    ("Server::ws", "h1 and auto are what is done, h2 is refused"),
+    (
+        "Options::SPLICE_AUTO",
+        "splicing where it pays is what is done",
+    ),
+    (
+        "Options::DISABLE_H2_UPGRADE",
+        "there is no HTTP/2 to upgrade to",
+    ),
+    (
+        "Options::H1_CASE_ADJUST_BOGUS_CLIENT",
+        "nothing to adjust without h1-case-adjust, which is refused",
+    ),
+    (
+        "Options::H1_CASE_ADJUST_BOGUS_SERVER",
+        "nothing to adjust without h1-case-adjust, which is refused",
+    ),
+    (
+        "Options::HTTP_RESTRICT_REQ_HDR_NAMES_PRESERVE",
+        "names are kept unless another of the three is chosen",
+    ),
+    (
+        "RetryOn::ZERO_RTT_REJECTED",
+        "without TLS nothing is rejected so",
+    ),
+    // gaps: see the report of the day, and take them off when they are closed
+    (
+        "Global::strict_limits",
+        "a limit that cannot be had is only warned about",
+    ),
+    (
+        "Logging::at_start",
+        "lines without a format are written when the stream ends",
+    ),
+    // on their way in the data path
+    ("Tune::rcvbuf_client", "landing"),
+    ("Tune::sndbuf_client", "landing"),
+    ("Tune::notsent_lowat_client", "landing"),
+    ("Tune::notsent_lowat_server", "landing"),
+    ("Bind::v6only", "landing"),
+    ("KeepAlive::idle_s", "landing"),
+    ("KeepAlive::interval_s", "landing"),
+    ("Proxy::clitcpka", "landing"),
+    ("Proxy::srvtcpka", "landing"),
+    ("Server::redir", "landing"),
+    ("Options::INDEPENDENT_STREAMS", "landing"),
+];
+
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => rust_files(&path, found),
+            false if path.extension().is_some_and(|e| e == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+fn text_of(dirs: &[PathBuf]) -> String {
+    let mut files = Vec::new();
+    dirs.iter().for_each(|dir| rust_files(dir, &mut files));
+    assert!(!files.is_empty(), "no sources in {dirs:?}");
+    files
+        .iter()
+        .map(|f| fs::read_to_string(f).expect("a source file"))
+        .collect()
+}
+
+/// `Struct::field` and `Flags::NAME` for all that the model declares.
+fn declared(model: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut owner = String::new();
+    for line in model.lines() {
+        let text = line.trim_start();
+        if let Some(rest) = text.strip_prefix("pub struct ") {
+            owner = rest
+                .split(|c: char| !c.is_alphanumeric())
+                .next()
+                .unwrap_or("")
+                .to_owned();
+            continue;
+        }
+        if line == "}" {
+            owner.clear();
+        }
+        if owner.is_empty() {
+            continue;
+        }
+        if let Some((name, _)) = text.strip_prefix("pub ").and_then(|t| t.split_once(':')) {
+            found.push(format!("{owner}::{name}"));
+        } else if let Some((name, _)) = text
+            .strip_prefix("const ")
+            .and_then(|t| t.split_once(" = 1 <<"))
+        {
+            found.push(format!("{owner}::{name}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_model_is_obeyed() {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let model = text_of(&[here.join("src/model")]);
+    let others =
+        ["engine", "proxy", "control", "sluice"].map(|c| here.join("..").join(c).join("src"));
+    let readers = text_of(&others);
+    let words: HashSet<&str> = readers
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .collect();
+    let declared = declared(&model);
+    assert!(declared.len() > 200, "{}", declared.len());
+    let name = |field: &str| field.rsplit("::").next().unwrap_or_default().to_owned();
+
+    let forgotten: Vec<&String> = declared
+        .iter()
+        .filter(|f| !words.contains(name(f).as_str()))
+        .filter(|f| !UNREAD.iter().any(|(known, _)| known == f))
+        .collect();
+    assert!(
+        forgotten.is_empty(),
+        "nobody reads {forgotten:?}: obey them, or let their keywords say so (`.awaits`, `.no_effect`) and list them here"
+    );
+    // The list names only what exists; what is read by now can leave it, together with its keyword's `.awaits`.
+    for (field, why) in UNREAD {
+        assert!(
+            declared.iter().any(|d| d == field),
+            "{field} is no field of the model"
+        );
+        if words.contains(name(field).as_str()) {
+            println!("{field} is read now ({why})");
+        }
+    }
+}
