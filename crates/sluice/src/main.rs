@@ -118,10 +118,19 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         if warned && !flags.quiet {
             println!("Warnings were found.");
         }
+        let listens = |p: &Arc<sluice_config::model::Proxy>| !p.disabled && !p.binds.is_empty();
+        let sockets = !model.global.stats_sockets.is_empty();
+        let (text, status) = match sockets || model.proxies.iter().any(listens) {
+            true => ("Configuration file is valid", ExitCode::SUCCESS),
+            false => (
+                "Configuration file has no error but will not start (no listener) => exit(2).",
+                ExitCode::from(2),
+            ),
+        };
         if !flags.quiet {
-            println!("Configuration file is valid");
+            println!("{text}");
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(status);
     }
     serve(flags, Arc::new(model))
 }
@@ -292,7 +301,9 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
     let g = &model.global;
     // the configuration looked the names up; one without a number must not leave the process with all its rights
     if (g.user.is_some() && g.uid.is_none()) || (g.group.is_some() && g.gid.is_none()) {
-        anyhow::bail!("cannot find the ids of 'user' and 'group' : /etc/passwd or /etc/group cannot be read");
+        anyhow::bail!(
+            "cannot find the ids of 'user' and 'group' : /etc/passwd or /etc/group cannot be read"
+        );
     }
     sys::drop_privileges(g.chroot.as_deref(), g.gid, g.uid).map_err(|e| {
         anyhow::anyhow!(
