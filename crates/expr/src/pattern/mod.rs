@@ -6,8 +6,11 @@
 
 mod address_index;
 mod dialect;
+mod edit;
 mod elements;
 mod file;
+mod generation;
+mod hosts;
 mod list;
 mod map;
 mod matcher;
@@ -24,8 +27,9 @@ mod text_index;
 mod view;
 mod word_index;
 
+pub use edit::{EditError, EntryId, Visitor};
 pub use file::Columns;
-pub use list::{EditError, EntryId, Found, List, Visitor};
+pub use list::{Found, List};
 pub use map::{MapRef, MapResult};
 pub use matcher::Matcher;
 pub use method::Match;

@@ -23,9 +23,19 @@ impl RegexIndex {
         self.list.store(list.into());
     }
 
-    pub(super) fn rebuild(&self, all: &Elements) {
-        let mut list = Vec::clone(&self.list.load());
-        list.retain(|(id, _)| all.is_live(*id));
+    /// Drops deleted entries and compiles those it does not know.
+    pub(super) fn rebuild(&self, ignore_case: bool, all: &Elements) {
+        let old = self.list.load();
+        let mut list = Vec::with_capacity(all.len());
+        all.visit(0, |id, key, _| {
+            let known = old.binary_search_by_key(&id, |(id, _)| *id);
+            let regex = match known.ok().and_then(|at| old.get(at)) {
+                Some((_, regex)) => Some(regex.clone()),
+                None => compile(key, ignore_case).ok(),
+            };
+            list.extend(regex.map(|r| (id, r)));
+            true
+        });
         self.list.store(list.into());
     }
 

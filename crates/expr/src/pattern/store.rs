@@ -1,13 +1,12 @@
 //! The process's lists by name: pattern files, map files, and the patterns written in ACLs themselves.
 //!
-//! Each configuration has a store. A list made from a file is one for all who name the file. The next configuration's
+//! Each configuration has a store of its own. A list made from a file is one for all who name the file. The next configuration's
 //! store takes over the lists whose files are as they were ([`Store::successor`]), with everything changed in them
 //! since; a file that was edited gives a new list, so that a start that fails changes nothing.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::file::{self, Columns};
 use super::list::List;
@@ -18,7 +17,7 @@ use crate::compile::{Loader, ParseCtx};
 /// All lists of one configuration.
 #[derive(Default)]
 pub struct Store {
-    inner: Mutex<Inner>,
+    inner: RwLock<Inner>,
 }
 
 #[derive(Default)]
@@ -46,6 +45,9 @@ struct Entry {
     id: Option<u32>,
     in_acl: bool,
     in_map: bool,
+    /// How this configuration searches it and reads its values.
+    kinds: Vec<Kind>,
+    results: Vec<MapResult>,
 }
 
 /// A list as `show acl` and `show map` name it.
@@ -90,15 +92,19 @@ impl Store {
         let files = inner.entries.iter().filter(|e| !e.file.is_empty());
         let inherited = files.map(|e| (e.file.clone(), e.source.clone())).collect();
         Store {
-            inner: Mutex::new(Inner {
+            inner: RwLock::new(Inner {
                 inherited,
                 ..Inner::default()
             }),
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The list of a pattern file, `-f` of an ACL; with `-M` its lines have values.
@@ -123,7 +129,7 @@ impl Store {
         user: User,
         ctx: &ParseCtx<'_>,
     ) -> Result<Arc<List>, String> {
-        let mut inner = self.inner();
+        let mut inner = self.change();
         let what = match user {
             User::Acl => "acl",
             User::Map => "map",
@@ -168,6 +174,8 @@ impl Store {
             id: None,
             in_acl: user == User::Acl,
             in_map: user == User::Map || columns == Columns::PatternAndValue,
+            kinds: Vec::new(),
+            results: Vec::new(),
         });
         Ok(list)
     }
@@ -180,7 +188,7 @@ impl Store {
         patterns: &[String],
         ctx: &ParseCtx<'_>,
     ) -> Result<Arc<List>, String> {
-        let mut inner = self.inner();
+        let mut inner = self.change();
         if let Some(id) = id
             && inner.entries.iter().any(|e| e.id == Some(id))
         {
@@ -199,6 +207,8 @@ impl Store {
             id,
             in_acl: true,
             in_map: false,
+            kinds: Vec::new(),
+            results: Vec::new(),
         });
         Ok(list)
     }
@@ -235,19 +245,40 @@ impl Store {
 
     /// The list a command means: `#<id>` or the name of its file.
     pub fn find(&self, reference: &str, user: User) -> Option<Arc<List>> {
-        let fits = |l: &Listed| match user {
-            User::Acl => l.in_acl,
-            User::Map => l.in_map,
+        let fits = |in_acl: bool, in_map: bool| match user {
+            User::Acl => in_acl,
+            User::Map => in_map,
         };
-        let mut all = self.lists().into_iter().filter(fits);
-        let found = match reference.strip_prefix('#') {
-            Some(id) => {
-                let id: u32 = id.parse().ok()?;
-                all.find(|l| l.id == id)
-            }
-            None => all.find(|l| !l.file.is_empty() && l.file == reference),
+        if let Some(id) = reference.strip_prefix('#') {
+            let id: u32 = id.parse().ok()?;
+            let all = self.lists().into_iter();
+            return all
+                .filter(|l| fits(l.in_acl, l.in_map))
+                .find(|l| l.id == id)
+                .map(|l| l.list);
+        }
+        let inner = self.inner();
+        let entry = inner.entries.get(*inner.by_file.get(reference)?)?;
+        fits(entry.in_acl, entry.in_map).then(|| entry.source.list.clone())
+    }
+
+    fn note(&self, name: &str, kind: Option<Kind>, result: Option<MapResult>) {
+        let mut inner = self.change();
+        let Some(&at) = inner.by_file.get(name) else {
+            return;
         };
-        found.map(|l| l.list)
+        if let Some(entry) = inner.entries.get_mut(at) {
+            entry.kinds.extend(kind.map(Kind::canonical));
+            entry.results.extend(result);
+        }
+    }
+
+    /// Call it once this configuration has taken over: shared lists need not suit the one before any longer.
+    pub fn take_over(&self) {
+        let inner = self.inner();
+        for entry in inner.entries.iter().filter(|e| !e.file.is_empty()) {
+            entry.source.list.keep_only(&entry.kinds, &entry.results);
+        }
     }
 }
 
@@ -267,7 +298,9 @@ pub(crate) fn search(
     ctx: &ParseCtx<'_>,
 ) -> Result<(), String> {
     list.searched_by(kind, resolve.then_some(ctx.loader))
-        .map_err(|(key, why)| locate(&key, why, name, columns, ctx))
+        .map_err(|(key, why)| locate(&key, why, name, columns, ctx))?;
+    ctx.store.note(name, Some(kind), None);
+    Ok(())
 }
 
 /// Makes a list's values readable as `result`, with the line of its file in the error.
@@ -278,7 +311,9 @@ pub(crate) fn read_values(
     ctx: &ParseCtx<'_>,
 ) -> Result<(), String> {
     list.read_as(result)
-        .map_err(|(key, why)| locate(&key, why, name, Columns::PatternAndValue, ctx))
+        .map_err(|(key, why)| locate(&key, why, name, Columns::PatternAndValue, ctx))?;
+    ctx.store.note(name, None, Some(result));
+    Ok(())
 }
 
 fn locate(key: &[u8], why: String, name: &str, columns: Columns, ctx: &ParseCtx<'_>) -> String {
@@ -286,5 +321,222 @@ fn locate(key: &[u8], why: String, name: &str, columns: Columns, ctx: &ParseCtx<
     match file::line_of(&text, columns, key) {
         Some(line) => format!("{why} at line {line} of file '{name}'"),
         None => format!("{why} in '{name}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::pattern::{EditError, MapRef, Match};
+    use crate::place::Place;
+    use crate::value::Value;
+
+    /// One file, `m`, with these bytes.
+    struct File(RefCell<&'static str>);
+
+    impl Loader for File {
+        fn load(&self, path: &str) -> Result<Vec<u8>, String> {
+            match path {
+                "m" => Ok(self.0.borrow().as_bytes().to_vec()),
+                _ => Err(format!("there is no '{path}'")),
+            }
+        }
+    }
+
+    fn map(store: &Store, loader: &File, converter: &str, name: &str) -> Result<MapRef, String> {
+        MapRef::for_converter(converter, name, None, &ctx(store, loader))
+    }
+
+    fn ctx<'c>(store: &'c Store, loader: &'c File) -> ParseCtx<'c> {
+        ParseCtx {
+            place: Place::empty(),
+            loader,
+            store,
+            file: "h.cfg",
+            line: 14,
+            http: true,
+            acls: None,
+        }
+    }
+
+    fn get(map: &MapRef, key: &str) -> Option<String> {
+        let found = map.lookup(&Value::Str(key.as_bytes().into()))?;
+        Some(String::from_utf8_lossy(found.bytes()?).into_owned())
+    }
+
+    #[test]
+    fn lists_survive_until_their_file_changes() {
+        let file = File(RefCell::new("a 1\nb 2\n"));
+        let first = Store::new();
+        let old = map(&first, &file, "map", "m").unwrap();
+        first
+            .find("m", User::Map)
+            .unwrap()
+            .put(b"a", b"changed")
+            .unwrap();
+
+        // The same file: with what was changed since.
+        let second = first.successor();
+        let new = map(&second, &file, "map_beg", "m").unwrap();
+        assert_eq!(get(&new, "ax").as_deref(), Some("changed"));
+        second
+            .find("m", User::Map)
+            .unwrap()
+            .put(b"c", b"3")
+            .unwrap();
+        assert_eq!(get(&old, "c").as_deref(), Some("3"));
+
+        // Another content: a list of its own, and the one in use stays as it is.
+        *file.0.borrow_mut() = "a 9\n";
+        let third = second.successor();
+        let fresh = map(&third, &file, "map", "m").unwrap();
+        assert_eq!(get(&fresh, "a").as_deref(), Some("9"));
+        assert_eq!(get(&fresh, "c"), None);
+        assert_eq!(get(&old, "a").as_deref(), Some("changed"));
+    }
+
+    #[test]
+    fn what_only_the_configuration_before_needed_is_forgotten() {
+        let file = File(RefCell::new("1 1\n"));
+        let first = Store::new();
+        map(&first, &file, "map_int_int", "m").unwrap();
+        let second = first.successor();
+        let new = map(&second, &file, "map", "m").unwrap();
+        let list = second.find("m", User::Map).unwrap();
+        // Until then, the list must suit both.
+        let refused = |r: Result<(), EditError>| matches!(r, Err(EditError::Invalid(_)));
+        assert!(refused(list.put(b"x", b"1")));
+        assert!(refused(list.put(b"2", b"x")));
+        second.take_over();
+        list.put(b"x", b"y").unwrap();
+        assert_eq!(get(&new, "x").as_deref(), Some("y"));
+        // A way to search it that comes back finds all there is.
+        list.delete(None, b"x").unwrap();
+        list.put(b"5:7", b"3").unwrap();
+        list.searched_by(Kind::of(Match::Int), None).unwrap();
+        assert!(list.matches(Kind::of(Match::Int), &Value::Sint(6)));
+    }
+
+    #[test]
+    fn names_and_numbers() {
+        let file = File(RefCell::new("a b\n"));
+        let store = Store::new();
+        let ctx = ctx(&store, &file);
+        store
+            .inline("path_beg", None, &["/x".into(), "/y".into()], &ctx)
+            .unwrap();
+        store.load_acl_file("m", Columns::Pattern, &ctx).unwrap();
+        store.inline("path", Some(0), &[], &ctx).unwrap();
+        store.load_acl_file("m", Columns::Pattern, &ctx).unwrap();
+        map(&store, &file, "map", "virt@v").unwrap();
+        map(&store, &file, "map", "opt@gone").unwrap();
+        let listed: Vec<String> = store
+            .lists()
+            .iter()
+            .map(|l| format!("{} ({}) {} {}", l.id, l.file, l.description, l.list.len()))
+            .collect();
+        assert_eq!(
+            listed,
+            [
+                "0 () acl 'path' file 'h.cfg' line 14 0",
+                "1 () acl 'path_beg' file 'h.cfg' line 14 2",
+                "2 (m) pattern loaded from file 'm' used by acl at file 'h.cfg' line 14, by acl at file 'h.cfg' line 14 1",
+                "3 (virt@v) pattern loaded from file 'virt@v' used by map at file 'h.cfg' line 14 0",
+                "4 (opt@gone) pattern loaded from file 'opt@gone' used by map at file 'h.cfg' line 14 0",
+            ]
+        );
+        assert!(store.find("#1", User::Acl).is_some());
+        assert!(store.find("#1", User::Map).is_none());
+        assert!(store.find("m", User::Acl).is_some());
+        assert!(store.find("", User::Acl).is_none());
+        assert!(store.find("#9", User::Acl).is_none());
+        let e = store.inline("src", Some(0), &[], &ctx).unwrap_err();
+        assert_eq!(e, "the unique id 0 is used by another ACL already");
+        let e = map(&store, &file, "map", "m").unwrap_err();
+        assert_eq!(e, "'m' is used as a list without values already");
+        assert_eq!(
+            map(&store, &file, "map", "gone").unwrap_err(),
+            "there is no 'gone'"
+        );
+    }
+
+    #[test]
+    fn maps_of_every_kind() {
+        let file = File(RefCell::new("10.0.0.0/8 192.0.2.1\n"));
+        let check =
+            |converter: &str, text: &'static str, key: Value<'_>, want: Option<Value<'_>>| {
+                *file.0.borrow_mut() = text;
+                let map = map(&Store::new(), &file, converter, "m").unwrap();
+                assert_eq!(map.lookup(&key), want, "{converter}");
+            };
+        let text = |s: &'static str| Value::Str(s.as_bytes().into());
+        let ip = |s: &str| Value::Ipv4(s.parse().unwrap());
+        check("map", "k v", text("k"), Some(text("v")));
+        check("map_str_int", "k 5", text("k"), Some(Value::Sint(5)));
+        check("map_beg_key", "k 5", text("kk"), Some(text("k")));
+        check("map_end_ip", "k 10.0.0.1", text("xk"), Some(ip("10.0.0.1")));
+        check(
+            "map_ip_ip",
+            "10.0.0.0/8 192.0.2.1",
+            ip("10.1.1.1"),
+            Some(ip("192.0.2.1")),
+        );
+        check("map_int", "1:5 low", Value::Sint(3), Some(text("low")));
+        check("map_int_int", "1:5 7", Value::Sint(6), None);
+        check(
+            "map_reg",
+            "^/(.) got-\\1",
+            text("/x"),
+            Some(text("got-\\1")),
+        );
+        check("map_regm", "^/(.) got-\\1", text("/x"), Some(text("got-x")));
+        check("map_dom", "b v", text("a.b.c"), Some(text("v")));
+        for (converter, content, message) in [
+            (
+                "map_int",
+                "a v",
+                "'a' is not a number at line 1 of file 'm'",
+            ),
+            (
+                "map_int",
+                "#\n1 a\n5:3 v",
+                "'5:3' is not a valid number range at line 3 of file 'm'",
+            ),
+            (
+                "map_ip",
+                "10.0.0.0/8 a\nlocalhost b",
+                "'localhost' is not a valid IPv4 or IPv6 address at line 2 of file 'm'",
+            ),
+            (
+                "map_str_int",
+                "a 5\nb x",
+                "'x' is not a number at line 2 of file 'm'",
+            ),
+            (
+                "map_str_ip",
+                "b x",
+                "'x' is not a valid IPv4 or IPv6 address at line 1 of file 'm'",
+            ),
+            (
+                "map_reg",
+                "a b\n( c",
+                "regex '(' is invalid: missing closing parenthesis at offset 1 at line 2 of file 'm'",
+            ),
+            (
+                "map_regm",
+                "a b\\",
+                "replacement ends with a lone '\\'; write '\\\\' for one at line 1 of file 'm'",
+            ),
+            ("map_bool", "", "'map_bool' is no map converter"),
+            ("mapx", "", "'mapx' is no map converter"),
+        ] {
+            *file.0.borrow_mut() = content;
+            assert_eq!(
+                map(&Store::new(), &file, converter, "m").unwrap_err(),
+                message
+            );
+        }
     }
 }

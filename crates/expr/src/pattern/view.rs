@@ -145,15 +145,15 @@ impl View {
         }
     }
 
-    /// Forgets deleted entries.
-    pub(super) fn rebuild(&self, all: &Elements, hosts: &Hosts) {
+    /// Indexes all entries again: forgets deleted ones, and learns those added while nobody kept it up to date.
+    pub(super) fn rebuild(&self, kind: Kind, all: &Elements, hosts: &Hosts) {
         match self {
             View::Text(v) => v.rebuild(all),
             View::Word(v) => v.rebuild(all),
             View::Substring(v) => v.rebuild(all),
             View::Number(v) => v.rebuild(all),
             View::Address(v) => v.rebuild(all, &|k| network_of(k, hosts).ok()),
-            View::Regex(v) => v.rebuild(all),
+            View::Regex(v) => v.rebuild(kind.ignore_case, all),
         }
     }
 
