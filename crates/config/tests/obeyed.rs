@@ -30,7 +30,6 @@ const UNREAD: &[(&str, &str)] = &[
     // the keyword stops the start
     ("CheckExpect::tout_status", "tout-status"),
     ("CheckParams::via_socks4", "check-via-socks4"),
-    ("Global::thread_hard_limit", "thread-hard-limit"),
     ("Global::grace_ms", "grace"),
     ("Global::close_spread_time_ms", "close-spread-time"),
     ("Global::max_spread_checks_ms", "max-spread-checks"),
@@ -45,10 +44,8 @@ const UNREAD: &[(&str, &str)] = &[
     ),
     ("Tune::pool_high_fd_ratio", "tune.pool-high-fd-ratio"),
     ("Tune::pool_low_fd_ratio", "tune.pool-low-fd-ratio"),
-    ("Tune::vars_global_max", "tune.vars.global-max-size"),
     ("Tune::vars_check_max", "tune.vars.check-max-size"),
     ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
-    ("Cookie::dynamic", "cookie ... dynamic"),
     (
         "Bind::accept_netscaler_cip",
         "bind ... accept-netscaler-cip",
@@ -79,18 +76,9 @@ const UNREAD: &[(&str, &str)] = &[
     ),
     // the keyword warns that it has no effect
     (
-        "Global::exit_on_failure",
-        "master-worker no-exit-on-failure",
-    ),
-    ("Global::insecure_fork_wanted", "insecure-fork-wanted"),
-    ("Global::insecure_setuid_wanted", "insecure-setuid-wanted"),
-    (
         "StatsSocket::expose_fd_listeners",
         "stats socket ... expose-fd listeners",
     ),
-    ("Tune::idletimer_ms", "tune.idletimer"),
-    ("Tune::pattern_cache_size", "tune.pattern.cache-size"),
-    ("Tune::idle_pool_shared", "tune.idle-pool.shared"),
     ("Bind::nice", "bind ... nice"),
     ("Bind::shards", "bind ... shards"),
     ("Stats::show_modules", "stats show-modules"),
@@ -133,18 +121,6 @@ const UNREAD: &[(&str, &str)] = &[
         "Logging::at_start",
         "lines without a format are written when the stream ends",
     ),
-    // on their way in the data path
-    ("Tune::rcvbuf_client", "landing"),
-    ("Tune::sndbuf_client", "landing"),
-    ("Tune::notsent_lowat_client", "landing"),
-    ("Tune::notsent_lowat_server", "landing"),
-    ("Bind::v6only", "landing"),
-    ("KeepAlive::idle_s", "landing"),
-    ("KeepAlive::interval_s", "landing"),
-    ("Proxy::clitcpka", "landing"),
-    ("Proxy::srvtcpka", "landing"),
-    ("Server::redir", "landing"),
-    ("Options::INDEPENDENT_STREAMS", "landing"),
 ];
 
 fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {

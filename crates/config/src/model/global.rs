@@ -25,8 +25,6 @@ pub struct Global {
     pub chroot: Option<String>,
     pub daemon: bool,
     pub master_worker: bool,
-    /// The master leaves when a worker fails (`master-worker` without `no-exit-on-failure`).
-    pub exit_on_failure: bool,
     pub quiet: bool,
     pub zero_warning: bool,
     pub pidfile: Option<String>,
@@ -60,9 +58,6 @@ pub struct Global {
     pub http_fail_codes: Option<Vec<(u16, u16)>>,
     pub server_state_file: Option<String>,
     pub server_state_base: Option<String>,
-    /// Lines marked as insecure wishes, kept so that `-vv`/`show info` can name them.
-    pub insecure_fork_wanted: bool,
-    pub insecure_setuid_wanted: bool,
 }
 
 /// The source of a variable set in `global`.
@@ -92,7 +87,6 @@ impl Default for Global {
             chroot: None,
             daemon: false,
             master_worker: false,
-            exit_on_failure: true,
             quiet: false,
             zero_warning: false,
             pidfile: None,
@@ -124,8 +118,6 @@ impl Default for Global {
             http_fail_codes: None,
             server_state_file: None,
             server_state_base: None,
-            insecure_fork_wanted: false,
-            insecure_setuid_wanted: false,
         }
     }
 }
@@ -186,7 +178,6 @@ pub struct Tune {
     pub http_maxhdr: usize,
     pub http_cookielen: usize,
     pub http_logurilen: usize,
-    pub idletimer_ms: u64,
     pub rcvbuf_client: Option<usize>,
     pub rcvbuf_server: Option<usize>,
     pub sndbuf_client: Option<usize>,
@@ -201,8 +192,6 @@ pub struct Tune {
     pub vars_txn_max: usize,
     pub vars_reqres_max: usize,
     pub vars_check_max: usize,
-    pub pattern_cache_size: usize,
-    pub idle_pool_shared: bool,
     pub max_checks_per_thread: u32,
 }
 
@@ -216,7 +205,6 @@ impl Default for Tune {
             http_maxhdr: 101,
             http_cookielen: 63,
             http_logurilen: 1024,
-            idletimer_ms: 1000,
             rcvbuf_client: None,
             rcvbuf_server: None,
             sndbuf_client: None,
@@ -231,8 +219,6 @@ impl Default for Tune {
             vars_txn_max: 0,
             vars_reqres_max: 0,
             vars_check_max: 0,
-            pattern_cache_size: 10000,
-            idle_pool_shared: true,
             max_checks_per_thread: 0,
         }
     }

@@ -40,7 +40,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     harmless("max-threads-per-group", G, "Sluice's workers form one group of any size"),
     kw("thread-hard-limit", G, "<number>", "upper bound of the number of workers", |cx, line| {
         if let Some(n) = only_uint(cx, line, 1, WORKERS_MAX) { cx.global().thread_hard_limit = Some(n); }
-    }).awaits("limits of automatic worker counts"),
+    }),
 ];
 
 /// Numbers from 1 as cpu-map names processes and threads.

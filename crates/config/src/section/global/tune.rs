@@ -54,7 +54,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("tune.pool-low-fd-ratio", G, "<percent>", "file descriptors in use above which no server connection is kept idle", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, 100) { cx.global().tune.pool_low_fd_ratio = n; }
     }).awaits("idle pools that yield to a shortage of descriptors"),
-    kw("tune.vars.global-max-size", G, "<size>", "bytes all variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_global_max)).awaits("a limit over all variables"),
+    kw("tune.vars.global-max-size", G, "<size>", "bytes all variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_global_max)),
     kw("tune.vars.proc-max-size", G, "<size>", "bytes the process's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_proc_max)),
     kw("tune.vars.sess-max-size", G, "<size>", "bytes a session's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_sess_max)),
     kw("tune.vars.txn-max-size", G, "<size>", "bytes a transaction's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_txn_max)),
