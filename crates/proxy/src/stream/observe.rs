@@ -69,6 +69,9 @@ impl Stream {
         });
         line.truncate(most);
 
+        // A slot for each declared header, of the response too: the log shows the empty ones.
+        self.info.req_captures.resize(fe.captures_req.len(), None);
+        self.info.res_captures.resize(fe.captures_res.len(), None);
         for (slot, capture) in fe.captures_req.iter().enumerate() {
             let value = capture
                 .header
@@ -222,12 +225,13 @@ impl Stream {
         }
         self.sess.last_end_us = self.now.mono_us;
         self.count_ended();
-        if log && !self.logged {
-            self.log();
-        }
+        // The line of an ended stream no longer counts the stream itself on its server and backend.
         self.leave_server();
         if let Some(id) = self.held.backend.take() {
             self.w.runtime().proxy(id).be.sessions.leave();
+        }
+        if log && !self.logged {
+            self.log();
         }
     }
 
@@ -285,6 +289,7 @@ impl Stream {
                 .flatten()
                 .unwrap_or(if separate { LEVEL_ERR } else { LEVEL_INFO });
         self.keep_captured();
+        self.info.logged_early = fe.options.contains(Options::LOGASAP);
         let rt = w.runtime();
         self.info.act_conn = rt.counters.conns.now();
         self.info.fe_conn = rt.proxy(self.info.frontend).fe.conns.now();
