@@ -227,17 +227,12 @@ fn help(words: &[&str], level: CliLevel) -> String {
     let matching: Vec<_> = commands()
         .filter(|c| c.level <= level && words.iter().zip(c.words).all(|(a, b)| b.starts_with(a)))
         .collect();
-    let head = if words.is_empty() || matching.is_empty() {
-        "The following commands are valid at this level:\n"
-    } else {
-        "The following commands are valid at this level:\n"
-    };
     let shown: Vec<_> = if matching.is_empty() {
         commands().filter(|c| c.level <= level).collect()
     } else {
         matching
     };
-    let mut out = head.to_string();
+    let mut out = "The following commands are valid at this level:\n".to_string();
     for c in shown {
         out.push_str(&help_line(c));
     }

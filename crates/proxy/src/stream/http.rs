@@ -181,7 +181,12 @@ async fn one_stream(
 /// Reads until the head is complete. `Err`: the request ended here and was answered.
 async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<(), Fate> {
     let w = s.w.clone();
-    let limits = request_limits(&w, &l.proxy);
+    let limits = head_limits(
+        &w,
+        l.proxy
+            .options
+            .contains(Options::ACCEPT_INVALID_HTTP_REQUEST),
+    );
     let mut scan = HeadScan::new();
     let Some(mut buf) = client.input.take() else {
         return Err(Fate::Close);
@@ -254,13 +259,13 @@ async fn bad_request(s: &mut Stream, client: &mut Client, buf: Buf, e: ParseErro
     s.answer_and(client, local, Fate::Close).await
 }
 
-/// The limits a request head must keep.
-pub fn request_limits(w: &Worker, p: &Proxy) -> Limits {
+/// The limits a head must keep, a request's or a response's.
+pub fn head_limits(w: &Worker, accept_invalid: bool) -> Limits {
     let g = &w.model().global;
     Limits {
         head_max: g.tune.bufsize - g.tune.maxrewrite.min(g.tune.bufsize / 2),
         headers_max: g.tune.http_maxhdr,
-        accept_invalid: p.options.contains(Options::ACCEPT_INVALID_HTTP_REQUEST),
+        accept_invalid,
         payload_any_method: g.h1_accept_payload_with_any_method,
     }
 }

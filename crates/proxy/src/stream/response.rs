@@ -12,13 +12,11 @@ use std::task::Poll;
 
 use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn, Source};
 use sluice_engine::passive::Seen;
-use sluice_http::{
-    BodyDecoder, Framing, HeadScan, Limits, Parsed, Version, encode_chunk, parse_response,
-};
+use sluice_http::{BodyDecoder, Framing, HeadScan, Parsed, Version, encode_chunk, parse_response};
 
 use super::Stream;
 use super::body::{Awaits, End, Pump, Recode, SpliceChoice};
-use super::http::Fate;
+use super::http::{Fate, head_limits};
 use super::rules::{Later, Verdict};
 use crate::backend::assign::{self, Attempts, NoServer};
 use crate::backend::connect::{self, ConnectFail};
@@ -312,7 +310,10 @@ impl Stream {
         be: &Proxy,
     ) -> Result<(Option<Buf>, bool), NoResponse> {
         let w = self.w.clone();
-        let limits = response_limits(&w, be);
+        let limits = head_limits(
+            &w,
+            be.options.contains(Options::ACCEPT_INVALID_HTTP_RESPONSE),
+        );
         let mut scan = HeadScan::new();
         let mut buf: Option<Buf> = conn.input.take();
         let mut up_done = false;
@@ -811,17 +812,6 @@ impl Stream {
         );
         let local = self.error_response(503);
         self.answer(client, local).await
-    }
-}
-
-/// The limits a response head must keep.
-fn response_limits(w: &Worker, be: &Proxy) -> Limits {
-    let g = &w.model().global;
-    Limits {
-        head_max: g.tune.bufsize - g.tune.maxrewrite.min(g.tune.bufsize / 2),
-        headers_max: g.tune.http_maxhdr,
-        accept_invalid: be.options.contains(Options::ACCEPT_INVALID_HTTP_RESPONSE),
-        payload_any_method: g.h1_accept_payload_with_any_method,
     }
 }
 
