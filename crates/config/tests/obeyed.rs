@@ -30,18 +30,12 @@ const UNREAD: &[(&str, &str)] = &[
     // the keyword stops the start
     ("CheckExpect::tout_status", "tout-status"),
     ("CheckParams::via_socks4", "check-via-socks4"),
-    ("Global::grace_ms", "grace"),
     ("Global::close_spread_time_ms", "close-spread-time"),
     ("Global::max_spread_checks_ms", "max-spread-checks"),
-    ("Global::stats_maxconn", "stats maxconn"),
     ("Global::http_err_codes", "http-err-codes"),
     ("Global::http_fail_codes", "http-fail-codes"),
     ("Global::server_state_file", "server-state-file"),
     ("Global::server_state_base", "server-state-base"),
-    (
-        "StatsSocket::severity_output",
-        "stats socket ... severity-output",
-    ),
     ("Tune::pool_high_fd_ratio", "tune.pool-high-fd-ratio"),
     ("Tune::pool_low_fd_ratio", "tune.pool-low-fd-ratio"),
     ("Tune::vars_check_max", "tune.vars.check-max-size"),
@@ -75,10 +69,6 @@ const UNREAD: &[(&str, &str)] = &[
         "option http-drop-response-trailers",
     ),
     // the keyword warns that it has no effect
-    (
-        "StatsSocket::expose_fd_listeners",
-        "stats socket ... expose-fd listeners",
-    ),
     ("Bind::nice", "bind ... nice"),
     ("Bind::shards", "bind ... shards"),
     ("Stats::show_modules", "stats show-modules"),

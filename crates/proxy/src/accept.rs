@@ -43,29 +43,29 @@ enum Socket {
     Unix(UnixListener),
 }
 
-/// Accepts until the task is cancelled (soft stop drops it, which closes the socket).
+/// Most connections taken out of a queue when a soft stop begins.
+const LAST_TAKEN: u32 = 4096;
+
+/// Accepts until the soft stop begins. Then the clients that the kernel let in already are served too, and the socket
+/// is closed.
 pub async fn run(w: Rc<Worker>, l: Rc<Listener>, bound: Bound) -> io::Result<()> {
-    let socket = match bound {
+    let mut socket = match bound {
         Bound::Tcp(s) => Socket::Tcp(TcpListener::from_std(s)?),
         Bound::Unix(s) => Socket::Unix(UnixListener::from_std(s)?),
     };
     let burst = w.model().global.tune.maxaccept.unwrap_or(MAX_ACCEPT);
     let mut taken = 0;
-    loop {
+    let mut stopped = std::pin::pin!(w.stopped.notified());
+    while !w.is_stopping() {
         wait_for_room(&w, &l).await;
-        match accept(&socket).await {
+        let accepted = tokio::select! {
+            biased;
+            accepted = accept(&socket) => accepted,
+            () = &mut stopped => break,
+        };
+        match accepted {
             Ok((io, peer)) => {
-                let rt = w.runtime();
-                rt.counters.conns.enter();
-                rt.counters.conn_total.inc();
-                let now_ms = clock::mono_ms();
-                rt.counters.conn_rate.hit(now_ms);
-                l.state.fe.conns.enter();
-                l.state.fe.conn_total.inc();
-                l.state.fe.conn_rate.hit(now_ms);
-                l.listener.counters.conns.enter();
-                l.listener.counters.conn_total.inc();
-                tokio::task::spawn_local(session::run(w.clone(), l.clone(), io, peer));
+                begin(&w, &l, io, peer);
                 taken += 1;
                 if taken >= burst {
                     taken = 0;
@@ -77,18 +77,102 @@ pub async fn run(w: Rc<Worker>, l: Rc<Listener>, bound: Bound) -> io::Result<()>
                 w.runtime().counters.accept_pauses.inc();
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
+            Err(e) if is_paused(&e) => socket = resumed(&w, &l, socket).await?,
             // the client left before we came
             Err(_) => w.runtime().counters.accept_failures.inc(),
         }
     }
+    take_the_last(&w, &l, socket)
+}
+
+/// Does not listen any more: another process was given the address for a while.
+fn is_paused(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::EINVAL)
+}
+
+/// Waits until the socket listens again. It is polled anew then, for the event loop remembers that it was shut.
+async fn resumed(w: &Rc<Worker>, l: &Rc<Listener>, socket: Socket) -> io::Result<Socket> {
+    let socket = match socket {
+        Socket::Tcp(s) => s.into_std()?,
+        unix => return Ok(unix),
+    };
+    loop {
+        tokio::time::sleep(LIMIT_PAUSE).await;
+        match socket.accept() {
+            Err(e) if is_paused(&e) && !w.is_stopping() => {}
+            Err(_) => return Ok(Socket::Tcp(TcpListener::from_std(socket)?)),
+            Ok((io, peer)) => {
+                io.set_nonblocking(true)?;
+                let io = Transport::Tcp(tokio::net::TcpStream::from_std(io)?);
+                begin(w, l, io, tcp_peer(peer));
+                return Ok(Socket::Tcp(TcpListener::from_std(socket)?));
+            }
+        }
+    }
+}
+
+/// Counts a connection and starts its session.
+fn begin(w: &Rc<Worker>, l: &Rc<Listener>, io: Transport, peer: Addr) {
+    let rt = w.runtime();
+    w.sessions.set(w.sessions.get() + 1);
+    rt.counters.conns.enter();
+    rt.counters.conn_total.inc();
+    let now_ms = clock::mono_ms();
+    rt.counters.conn_rate.hit(now_ms);
+    l.state.fe.conns.enter();
+    l.state.fe.conn_total.inc();
+    l.state.fe.conn_rate.hit(now_ms);
+    l.listener.counters.conns.enter();
+    l.listener.counters.conn_total.inc();
+    tokio::task::spawn_local(session::run(w.clone(), l.clone(), io, peer));
+}
+
+/// Empties the kernel's queue before the socket is closed, which would reset those who wait in it.
+fn take_the_last(w: &Rc<Worker>, l: &Rc<Listener>, socket: Socket) -> io::Result<()> {
+    let mut next: Box<dyn FnMut() -> io::Result<(Transport, Addr)>> = match socket {
+        Socket::Tcp(s) => {
+            let s = s.into_std()?;
+            Box::new(move || {
+                let (io, peer) = s.accept()?;
+                io.set_nonblocking(true)?;
+                Ok((
+                    Transport::Tcp(tokio::net::TcpStream::from_std(io)?),
+                    tcp_peer(peer),
+                ))
+            })
+        }
+        Socket::Unix(s) => {
+            let s = s.into_std()?;
+            Box::new(move || {
+                let (io, _) = s.accept()?;
+                io.set_nonblocking(true)?;
+                let io = tokio::net::UnixStream::from_std(io)?;
+                Ok((Transport::Unix(io), Addr::Unix("unix".into())))
+            })
+        }
+    };
+    for _ in 0..LAST_TAKEN {
+        if !has_room(w, l) {
+            break;
+        }
+        let Ok((io, peer)) = next() else { break };
+        begin(w, l, io, peer);
+    }
+    Ok(())
+}
+
+fn tcp_peer(peer: std::net::SocketAddr) -> Addr {
+    Addr::Ip(std::net::SocketAddr::new(
+        peer.ip().to_canonical(),
+        peer.port(),
+    ))
 }
 
 async fn accept(socket: &Socket) -> io::Result<(Transport, Addr)> {
     match socket {
         Socket::Tcp(s) => {
             let (io, peer) = s.accept().await?;
-            let peer = std::net::SocketAddr::new(peer.ip().to_canonical(), peer.port());
-            Ok((Transport::Tcp(io), Addr::Ip(peer)))
+            Ok((Transport::Tcp(io), tcp_peer(peer)))
         }
         Socket::Unix(s) => {
             let (io, _) = s.accept().await?;
@@ -107,7 +191,7 @@ fn is_exhausted(e: &io::Error) -> bool {
 /// Waits until all limits allow one more connection.
 async fn wait_for_room(w: &Worker, l: &Listener) {
     let mut paused = false;
-    while !has_room(w, l) {
+    while !has_room(w, l) && !w.is_stopping() {
         if !paused {
             w.runtime().counters.accept_pauses.inc();
             paused = true;

@@ -70,7 +70,10 @@ pub struct Client {
 
 /// Runs one client connection to its end.
 pub async fn run(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
-    let _counted = Counted::enter(&w, &l);
+    let _counted = Counted {
+        w: w.clone(),
+        l: l.clone(),
+    };
     let mut client = Client {
         io,
         input: None,
@@ -188,20 +191,10 @@ pub fn end_at_once(client: &Client, verdict: Verdict) {
     }
 }
 
-/// The levels one session is counted in while it lives.
+/// The levels one session is counted in while it lives; `accept` counted it in.
 struct Counted {
     w: Rc<Worker>,
     l: Rc<Listener>,
-}
-
-impl Counted {
-    fn enter(w: &Rc<Worker>, l: &Rc<Listener>) -> Self {
-        w.sessions.set(w.sessions.get() + 1);
-        Counted {
-            w: w.clone(),
-            l: l.clone(),
-        }
-    }
 }
 
 impl Drop for Counted {

@@ -12,6 +12,7 @@ use sluice_engine::Runtime;
 use tokio::sync::watch;
 
 use crate::accept;
+use crate::handover::{Inherited, Offered};
 use crate::logs::{LogSender, Rings};
 use crate::net::listen::{self, Bound};
 use crate::session::Listener;
@@ -60,13 +61,23 @@ struct Ready {
 }
 
 /// How long finding an address in use is retried: the old process may be about to leave it.
-const RETRY: Duration = Duration::from_millis(1000);
+const RETRY: Duration = Duration::from_millis(2000);
 const RETRY_STEP: Duration = Duration::from_millis(10);
 
-/// Binds everything. All failures are reported, not the first.
-pub fn bind_all(model: &Model, workers: u32) -> Result<Listeners, Vec<BindError>> {
+/// Takes over from the old process what it gave, and binds the rest. All failures are reported, not the first. `pause`
+/// is called once when an address is in use, to ask the old process for it.
+pub fn bind_all(
+    model: &Model,
+    workers: u32,
+    inherited: &mut Inherited,
+    mut pause: impl FnMut(),
+) -> Result<Listeners, Vec<BindError>> {
     let mut by_worker: Vec<Vec<Ready>> = (0..workers).map(|_| Vec::new()).collect();
     let mut errors = Vec::new();
+    let mut patience = Patience {
+        until: None,
+        pause: &mut pause,
+    };
     for (p, proxy) in model.proxies.iter().enumerate() {
         if proxy.disabled || !proxy.is_frontend() {
             continue;
@@ -75,39 +86,33 @@ pub fn bind_all(model: &Model, workers: u32) -> Result<Listeners, Vec<BindError>
         for (b, bind) in proxy.binds.iter().enumerate() {
             for addr in &bind.addrs {
                 let threads = effective_threads(&bind.threads, &bind.process, workers);
-                // each worker accepts from a queue of its own where the kernel can share a port
-                let own = matches!(addr, ListenAddr::Tcp(_))
-                    && threads.len() > 1
-                    && !model.global.noreuseport;
-                let mut first: Option<Bound> = None;
-                for &t in &threads {
-                    let bound = match &first {
-                        Some(f) if !own => f.try_clone(),
-                        _ => bind_patiently(proxy, bind, addr, own, &model.global.tune),
-                    };
-                    match bound {
-                        Ok(bound) => {
-                            if first.is_none() && !own {
-                                first = bound.try_clone().ok();
-                            }
-                            by_worker[t as usize].push(Ready {
+                let tune = &model.global.tune;
+                let line = Line {
+                    proxy,
+                    bind,
+                    addr,
+                    share: matches!(addr, ListenAddr::Tcp(_)) && !model.global.noreuseport,
+                    tune,
+                };
+                match line.sockets(threads.len(), inherited, &mut patience) {
+                    Ok(sockets) => {
+                        // more than workers when the old process had more: none of them may be left alone
+                        for (k, bound) in sockets.into_iter().enumerate() {
+                            by_worker[threads[k % threads.len()] as usize].push(Ready {
                                 proxy: p,
                                 listener,
                                 bind: b,
                                 bound,
                             });
                         }
-                        Err(error) => {
-                            errors.push(BindError {
-                                proxy: proxy.name.to_string(),
-                                addr: describe(addr),
-                                file: bind.origin.file.clone(),
-                                line: bind.origin.line,
-                                error,
-                            });
-                            break;
-                        }
                     }
+                    Err(error) => errors.push(BindError {
+                        proxy: proxy.name.to_string(),
+                        addr: describe(addr),
+                        file: bind.origin.file.clone(),
+                        line: bind.origin.line,
+                        error,
+                    }),
                 }
                 listener += 1;
             }
@@ -120,20 +125,85 @@ pub fn bind_all(model: &Model, workers: u32) -> Result<Listeners, Vec<BindError>
     }
 }
 
-fn bind_patiently(
-    p: &sluice_config::model::Proxy,
-    b: &sluice_config::model::Bind,
-    addr: &ListenAddr,
-    own: bool,
-    tune: &sluice_config::model::Tune,
-) -> io::Result<Bound> {
-    let until = std::time::Instant::now() + RETRY;
-    loop {
-        match listen::bind(p, b, addr, own, tune) {
-            Err(e) if e.kind() == io::ErrorKind::AddrInUse && std::time::Instant::now() < until => {
-                std::thread::sleep(RETRY_STEP)
+impl Listeners {
+    /// What another process can be given: a descriptor of each socket.
+    pub fn offered(&self, model: &Model) -> io::Result<Vec<Offered>> {
+        let ready = self.by_worker.iter().flatten();
+        ready
+            .map(|r| {
+                let bind = &model.proxies[r.proxy].binds[r.bind];
+                Ok(Offered {
+                    fd: r.bound.descriptor()?,
+                    interface: bind.interface.clone(),
+                    namespace: bind.namespace.clone(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// One address of a `bind` line, to be had.
+struct Line<'a> {
+    proxy: &'a sluice_config::model::Proxy,
+    bind: &'a sluice_config::model::Bind,
+    addr: &'a ListenAddr,
+    /// The kernel can share the port: each worker accepts from a queue of its own, and a new process beside this one.
+    share: bool,
+    tune: &'a sluice_config::model::Tune,
+}
+
+impl Line<'_> {
+    /// A socket for each of `n` workers, at least.
+    fn sockets(
+        &self,
+        n: usize,
+        inherited: &mut Inherited,
+        patience: &mut Patience<'_>,
+    ) -> io::Result<Vec<Bound>> {
+        let mut out: Vec<Bound> = inherited
+            .claim(self.addr, Some(self.bind))
+            .into_iter()
+            .map(|s| listen::adopt(s, self.proxy, self.bind, self.addr, self.tune))
+            .collect::<io::Result<_>>()?;
+        while out.len() < n {
+            let next = match out.first() {
+                Some(first) if !self.share => first.try_clone()?,
+                // the old process may not have shared the port: then its socket serves all
+                Some(first) => self.bind().or_else(|_| first.try_clone())?,
+                None => patience.try_until(|| self.bind())?,
+            };
+            out.push(next);
+        }
+        Ok(out)
+    }
+
+    fn bind(&self) -> io::Result<Bound> {
+        listen::bind(self.proxy, self.bind, self.addr, self.share, self.tune)
+    }
+}
+
+/// Retries while addresses are in use, for all of them together no longer than [`RETRY`].
+struct Patience<'a> {
+    until: Option<std::time::Instant>,
+    pause: &'a mut dyn FnMut(),
+}
+
+impl Patience<'_> {
+    fn try_until(&mut self, act: impl Fn() -> io::Result<Bound>) -> io::Result<Bound> {
+        loop {
+            match act() {
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+                    let until = *self.until.get_or_insert_with(|| {
+                        (self.pause)();
+                        std::time::Instant::now() + RETRY
+                    });
+                    if std::time::Instant::now() >= until {
+                        return Err(e);
+                    }
+                    std::thread::sleep(RETRY_STEP);
+                }
+                done => return done,
             }
-            done => return done,
         }
     }
 }
@@ -281,9 +351,8 @@ async fn worker(w: Rc<Worker>, ready: Vec<Ready>, mut phase: watch::Receiver<Pha
     }
     let sweeper = tokio::task::spawn_local(sweep(w.clone()));
     while *phase.borrow_and_update() == Phase::Run && phase.changed().await.is_ok() {}
-    accepting.abort_all();
-    while accepting.join_next().await.is_some() {}
     w.stop();
+    while accepting.join_next().await.is_some() {}
     w.pools.clear(&w, None);
     // drain: until the last session is gone or we are told to quit
     while w.sessions.get() > 0 && *phase.borrow_and_update() != Phase::Quit {

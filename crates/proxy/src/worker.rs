@@ -10,6 +10,7 @@ use std::task::Waker;
 use sluice_config::model::Model;
 use sluice_engine::Runtime;
 use sluice_expr::vars::ProcVars;
+use tokio::sync::Notify;
 
 use crate::backend::pool::Pools;
 use crate::logs::LogSender;
@@ -58,6 +59,8 @@ pub struct Worker {
     streams: RefCell<Vec<Box<Stream>>>,
     random: Cell<u64>,
     stopping: Cell<bool>,
+    /// Tells the listeners that the soft stop begins.
+    pub stopped: Notify,
     /// Sessions between requests, to be woken when a soft stop begins.
     idle: RefCell<slab::Slab<Waker>>,
     /// Sessions alive.
@@ -77,6 +80,7 @@ impl Worker {
             streams: RefCell::default(),
             random: Cell::new(seed | 1),
             stopping: Cell::new(false),
+            stopped: Notify::new(),
             idle: RefCell::default(),
             sessions: Cell::new(0),
             shared,
@@ -126,6 +130,7 @@ impl Worker {
     /// Begins the soft stop: sessions that wait for a request end.
     pub fn stop(&self) {
         self.stopping.set(true);
+        self.stopped.notify_waiters();
         for waker in self.idle.borrow().iter().map(|(_, w)| w) {
             waker.wake_by_ref();
         }

@@ -4,6 +4,7 @@
 //! flags -> files -> sluice_config::load -> limits -> bind -> (fork, pidfile, chroot, user) -> workers -> signals -> end
 //! ```
 
+mod command_socket;
 mod control_loop;
 mod dump;
 mod files;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use sluice_config::environ::Environ;
 use sluice_config::{Diagnostic, Facts, LoadOptions, Loaded, RenderOptions, Severity};
 use sluice_engine::state::{self, StartInfo};
+use sluice_proxy::handover::Inherited;
 use sluice_proxy::logs::Rings;
 use sluice_proxy::worker::Shared;
 use sluice_proxy::{start, sys};
@@ -258,7 +260,25 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
             anyhow::anyhow!("cannot limit the memory to {mb} MB : {}", files::reason(&e))
         })?;
     }
-    let listeners = match start::bind_all(&model, workers) {
+    let mut inherited = match &flags.old_socket {
+        Some(path) if path != "/dev/null" => match old_listeners(path) {
+            Ok(taken) => taken,
+            Err(e) => {
+                alert(&format!(
+                    "Failed to get the sockets from the old process ({path}): {}",
+                    files::reason(&e)
+                ));
+                return Ok(ExitCode::FAILURE);
+            }
+        },
+        _ => Inherited::default(),
+    };
+    let old: Vec<i32> = [&flags.finish[..], &flags.terminate].concat();
+    let tell_old = |signal| old.iter().for_each(|pid| sys::signal(*pid, signal));
+    let bound = start::bind_all(&model, workers, &mut inherited, || {
+        tell_old(libc_signal::TTOU)
+    });
+    let listeners = match bound {
         Ok(l) => l,
         Err(errors) => {
             for e in errors {
@@ -270,17 +290,22 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
                     e.sentence()
                 ));
             }
+            tell_old(libc_signal::TTIN);
             alert("[haproxy.main()] Some protocols failed to start their listeners! Exiting.");
             return Ok(ExitCode::FAILURE);
         }
     };
-    let sockets = match control_loop::bind_sockets(&model) {
+    let sockets = match command_socket::bind_sockets(&model, &mut inherited) {
         Ok(s) => s,
         Err(e) => {
             alert(&e);
             return Ok(ExitCode::FAILURE);
         }
     };
+    // what no line wanted is closed: nobody would accept there
+    drop(inherited);
+    let mut offered = command_socket::offered(&sockets)?;
+    offered.extend(listeners.offered(&model)?);
     let background =
         (flags.daemon || model.global.daemon) && !flags.foreground && !flags.master_worker;
     if background && sys::daemonize()? == sys::Forked::Parent {
@@ -336,11 +361,24 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
     if flags.notify_systemd {
         notify::ready();
     }
-    control_loop::run(flags, shared, rings, workers, sockets)
+    control_loop::run(flags, shared, rings, workers, sockets, offered)
+}
+
+/// The listeners of the process behind a command socket (`-x`).
+fn old_listeners(path: &str) -> std::io::Result<Inherited> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixStream};
+    let old = match path.strip_prefix("abns@") {
+        Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+        None => UnixStream::connect(path.strip_prefix("unix@").unwrap_or(path))?,
+    };
+    Inherited::ask(&old)
 }
 
 /// Signals sent to the processes of `-sf` and `-st`.
 mod libc_signal {
     pub const USR1: i32 = 10;
     pub const TERM: i32 = 15;
+    pub const TTIN: i32 = 21;
+    pub const TTOU: i32 = 22;
 }

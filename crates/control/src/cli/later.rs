@@ -11,7 +11,6 @@ pub const LATER: &[LaterCommand] = &[
     ("@!<pid>", MASTER),
     ("@<relative pid>", MASTER),
     ("@master", MASTER),
-    ("_getsocks", "passing listeners to a new process"),
     ("_loadstatus", MASTER),
     ("_send_status", MASTER),
     ("abort ssl ca-file", "TLS"),

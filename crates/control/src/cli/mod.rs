@@ -11,7 +11,7 @@ mod show;
 
 pub use later::{LATER, LaterCommand};
 
-use sluice_config::model::CliLevel;
+use sluice_config::model::{CliLevel, SeverityOutput};
 use sluice_engine::Runtime;
 use sluice_expr::env::Now;
 
@@ -23,16 +23,16 @@ pub struct Session {
     pub prompt: bool,
     /// `set timeout cli`, in seconds.
     pub timeout_s: Option<u64>,
-    pub severity: bool,
+    pub severity: SeverityOutput,
 }
 
 impl Session {
-    pub fn new(level: CliLevel) -> Self {
+    pub fn new(level: CliLevel, severity: SeverityOutput) -> Self {
         Session {
             level,
             prompt: false,
             timeout_s: None,
-            severity: false,
+            severity,
         }
     }
     /// What is shown before each command in interactive mode.
@@ -155,11 +155,14 @@ fn set_timeout(c: &mut Call<'_>) -> String {
 }
 
 fn set_severity(c: &mut Call<'_>) -> String {
+    let mut set = |to| {
+        c.session.severity = to;
+        String::new()
+    };
     match c.args.first() {
-        Some(&("none" | "number" | "string")) => {
-            c.session.severity = c.args[0] != "none";
-            String::new()
-        }
+        Some(&"none") => set(SeverityOutput::None),
+        Some(&"number") => set(SeverityOutput::Number),
+        Some(&"string") => set(SeverityOutput::String),
         _ => "one of 'none', 'number', 'string' is a required argument\n".into(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
 use sluice_config::model::{Bind, KeepAlive, ListenAddr, Options, Proxy, Tune, UnixPerms};
@@ -24,6 +24,13 @@ impl Bound {
             Bound::Unix(l) => Bound::Unix(l.try_clone()?),
         })
     }
+    /// A second descriptor of the socket, to be given to another process or to pause it.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        match self {
+            Bound::Tcp(l) => l.as_fd().try_clone_to_owned(),
+            Bound::Unix(l) => l.as_fd().try_clone_to_owned(),
+        }
+    }
 }
 
 /// Backlog when neither `backlog` nor `maxconn` says otherwise; the kernel caps it at `somaxconn`.
@@ -38,7 +45,7 @@ pub fn bind(
     own_queue: bool,
     tune: &Tune,
 ) -> io::Result<Bound> {
-    let backlog = b.backlog.or(p.backlog).unwrap_or(BACKLOG.max(p.maxconn)) as i32;
+    let backlog = backlog(p, b);
     match addr {
         ListenAddr::Tcp(a) => tcp(p, b, *a, own_queue, backlog, tune),
         ListenAddr::Unix(path) => unix(path, &b.perms, backlog),
@@ -94,37 +101,92 @@ fn tcp(
     if own_queue {
         socket.set_reuse_port(true)?;
     }
-    if addr.is_ipv6() {
-        // neither word: the system's own default (net.ipv6.bindv6only)
-        if b.v4v6 || b.v6only {
-            socket.set_only_v6(b.v6only)?;
-        }
+    // neither word: the system's own default (net.ipv6.bindv6only)
+    if addr.is_ipv6() && (b.v4v6 || b.v6only) {
+        socket.set_only_v6(b.v6only)?;
     }
+    tcp_options(&socket, p, b, backlog, tune)?;
+    socket.bind(&addr.into())?;
+    socket.listen(backlog)?;
+    Ok(Bound::Tcp(socket.into()))
+}
+
+/// Makes a listening socket of the old process ours: it gets this configuration's options and backlog.
+pub fn adopt(
+    socket: Socket,
+    p: &Proxy,
+    b: &Bind,
+    addr: &ListenAddr,
+    tune: &Tune,
+) -> io::Result<Bound> {
+    let backlog = backlog(p, b);
+    let is_tcp = matches!(addr, ListenAddr::Tcp(_));
+    socket.set_nonblocking(true)?;
+    socket.set_cloexec(true)?;
+    if is_tcp {
+        tcp_options(&socket, p, b, backlog, tune)?;
+    }
+    socket.listen(backlog)?;
+    Ok(bound(socket, is_tcp))
+}
+
+/// Stops listening without giving the socket up, so that another process may bind the address. Sockets of other kinds
+/// than TCP go on: theirs can be replaced.
+pub fn pause(fd: &impl AsFd) {
+    let socket = socket2::SockRef::from(fd);
+    if socket.local_addr().is_ok_and(|a| a.as_socket().is_some()) {
+        // one that is paused already is no fault
+        let _ = socket.shutdown(std::net::Shutdown::Read);
+    }
+}
+
+/// Listens again after a pause.
+pub fn resume(fd: &impl AsFd) {
+    let socket = socket2::SockRef::from(fd);
+    if socket.local_addr().is_ok_and(|a| a.as_socket().is_some()) {
+        // the address may be another's by now
+        let _ = socket.listen(BACKLOG as i32);
+    }
+}
+
+/// A listening socket as what it is.
+pub fn bound(socket: Socket, is_tcp: bool) -> Bound {
+    match is_tcp {
+        true => Bound::Tcp(socket.into()),
+        false => Bound::Unix(OwnedFd::from(socket).into()),
+    }
+}
+
+fn backlog(p: &Proxy, b: &Bind) -> i32 {
+    b.backlog.or(p.backlog).unwrap_or(BACKLOG.max(p.maxconn)) as i32
+}
+
+/// What a listening socket has beside its address. Accepted connections inherit most of it: one call for all.
+fn tcp_options(socket: &Socket, p: &Proxy, b: &Bind, backlog: i32, tune: &Tune) -> io::Result<()> {
     if b.transparent {
-        crate::sys::set_int(&socket, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
+        crate::sys::set_int(socket, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
     }
     if let Some(interface) = &b.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
     }
     if let Some(mss) = b.mss.filter(|m| *m > 0) {
-        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss)?;
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss)?;
     }
     if b.defer_accept {
-        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)?;
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 1)?;
     }
     if b.tfo {
-        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, backlog)?;
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, backlog)?;
     }
     if let Some(ms) = b.tcp_ut_ms {
         socket.set_tcp_user_timeout(Some(std::time::Duration::from_millis(ms)))?;
     }
     if p.options.contains(Options::TCP_SMART_ACCEPT) {
-        crate::sys::set_int(&socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
-    // inherited by accepted connections: one call for all
     socket.set_tcp_nodelay(true)?;
     if p.options.contains(Options::CLITCPKA) {
-        keep_alive(&socket, p.clitcpka)?;
+        keep_alive(socket, p.clitcpka)?;
     }
     if let Some(n) = tune.rcvbuf_client {
         socket.set_recv_buffer_size(n)?;
@@ -133,16 +195,9 @@ fn tcp(
         socket.set_send_buffer_size(n)?;
     }
     if let Some(n) = tune.notsent_lowat_client {
-        crate::sys::set_int(
-            &socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            n as i32,
-        )?;
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, n as i32)?;
     }
-    socket.bind(&addr.into())?;
-    socket.listen(backlog)?;
-    Ok(Bound::Tcp(socket.into()))
+    Ok(())
 }
 
 /// Turns TCP keep-alive on, with what was set of its times.
@@ -208,13 +263,9 @@ fn inherited(fd: RawFd, backlog: i32) -> io::Result<Bound> {
     let socket = crate::sys::adopt(fd)?;
     socket.set_nonblocking(true)?;
     socket.set_cloexec(true)?;
-    let family = socket.local_addr()?;
+    let is_tcp = socket.local_addr()?.as_socket().is_some();
     socket.listen(backlog)?;
-    Ok(if family.as_socket().is_some() {
-        Bound::Tcp(socket.into())
-    } else {
-        Bound::Unix(OwnedFd::from(socket).into())
-    })
+    Ok(bound(socket, is_tcp))
 }
 
 /// The address the client asked for: the connection's own, the listener's for Unix sockets.

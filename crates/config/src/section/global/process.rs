@@ -68,9 +68,8 @@ pub(super) static KEYWORDS: &[Keyword] = &[
         if let Some(ms) = only_time_ms(cx, line) { cx.global().hard_stop_after_ms = Some(ms); }
     }),
     kw("grace", G, "<time>", "delay between the signal and the soft stop", |cx, line| {
-        cx.not_yet(line, 0, "grace", "delayed soft stops");
         if let Some(ms) = only_time_ms(cx, line) { cx.global().grace_ms = Some(ms); }
-    }).awaits("delayed soft stops"),
+    }),
     kw("close-spread-time", G, "{ <time> | infinite }", "window the closing of idle connections is spread over at a soft stop", close_spread_time).awaits("soft stops that spread the closing of connections"),
     kw("unix-bind", G, "[prefix <prefix>] [mode <mode>] [user <user>] [uid <uid>] [group <group>] [gid <gid>]", "settings common to all listening Unix sockets", unix_bind),
     kw("default-path", G, "{ current | config | parent | origin <path> }", "where relative file names start from", default_path),

@@ -22,7 +22,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     }),
     kw("stats maxconn", G, "<number>", "most concurrent command lines", |cx, line| {
         if let Some(n) = only_uint(cx, line, 1, i32::MAX as u32) { cx.global().stats_maxconn = n; }
-    }).awaits("limits of the runtime command line"),
+    }),
     obsolete("stats bind-process", G, "remove it: there is one process", Some(|cx, line| {
         if line.arg(0).is_empty() {
             cx.error_at(line, line.keyword_len, "'stats bind-process' expects a process number");
@@ -67,12 +67,6 @@ fn own_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Arc<Line>, bool, Seve
         let value = rest.word(at + 1);
         match rest.word(at) {
             "expose-fd" if value == "listeners" => {
-                cx.warn(
-                    &rest,
-                    at,
-                    "'expose-fd listeners' has no effect in Sluice yet",
-                    Some("a new process binds sockets of its own beside those of the old one (SO_REUSEPORT)".into()),
-                );
                 expose_fd = true;
             }
             "expose-fd" => {
@@ -82,15 +76,8 @@ fn own_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Arc<Line>, bool, Seve
             "severity-output" => {
                 severity = match value {
                     "none" => SeverityOutput::None,
-                    "number" | "string" => {
-                        cx.not_yet(
-                            &rest,
-                            at,
-                            "severity-output",
-                            "the whole runtime command line",
-                        );
-                        return None;
-                    }
+                    "number" => SeverityOutput::Number,
+                    "string" => SeverityOutput::String,
                     other => {
                         let message = format!(
                             "'severity-output' only supports 'none', 'number' and 'string' (got '{other}')"

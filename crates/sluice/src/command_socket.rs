@@ -1,0 +1,313 @@
+//! The command sockets: `stats socket` lines, and the connections the master process passes on. A connection's lines go
+//! to `sluice_control::cli`, its answers back; only `_getsocks`, which is no text, is handled here.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_config::model::{CliLevel, Model, SeverityOutput};
+use sluice_control::cli::{self, Host, Session};
+use sluice_engine::Runtime;
+use sluice_expr::ProxyId;
+use sluice_expr::env::Now;
+use sluice_expr::vars::{Scope, VarRef};
+use sluice_proxy::handover::{self, Inherited, Offered};
+use sluice_proxy::logs::Rings;
+use sluice_proxy::net::listen::{self, Bound};
+use sluice_proxy::worker::Shared;
+use sluice_proxy::{backend, capture, clock};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
+
+/// Longest command line: HAProxy's buffer.
+const COMMAND_MAX: usize = 16384;
+
+/// A command socket, bound.
+pub struct CommandSocket {
+    bound: Bound,
+    /// Index in `global.stats_sockets`.
+    config: usize,
+}
+
+/// Takes over or binds the `stats socket` lines.
+pub fn bind_sockets(
+    model: &Model,
+    inherited: &mut Inherited,
+) -> Result<Vec<CommandSocket>, String> {
+    let mut out = Vec::new();
+    for (i, socket) in model.global.stats_sockets.iter().enumerate() {
+        for addr in &socket.addrs {
+            let bound = match inherited.claim_command(addr) {
+                Some(bound) => Ok(bound),
+                None => listen::bind_command(addr, &socket.perms),
+            };
+            let bound = bound.map_err(|e| {
+                let o = &socket.origin;
+                format!(
+                    "Binding [{}:{}] for proxy GLOBAL: cannot bind UNIX socket ({}) [{}]",
+                    o.file,
+                    o.line,
+                    crate::files::reason(&e),
+                    sluice_proxy::start::describe(addr)
+                )
+            })?;
+            out.push(CommandSocket { bound, config: i });
+        }
+    }
+    Ok(out)
+}
+
+/// The command sockets as another process can be given them.
+pub fn offered(sockets: &[CommandSocket]) -> io::Result<Vec<Offered>> {
+    let offer = |s: &CommandSocket| {
+        Ok(Offered {
+            fd: s.bound.descriptor()?,
+            interface: None,
+            namespace: None,
+        })
+    };
+    sockets.iter().map(offer).collect()
+}
+
+/// What commands may use.
+pub struct Shell {
+    pub shared: Arc<Shared>,
+    pub rings: Arc<Rings>,
+    /// A descriptor of every listening socket, until the soft stop begins.
+    pub offered: RefCell<Rc<Vec<Offered>>>,
+    /// `stats maxconn`
+    slots: Arc<Semaphore>,
+}
+
+impl Shell {
+    pub fn new(shared: Arc<Shared>, rings: Arc<Rings>, offered: Vec<Offered>) -> Self {
+        let slots = shared.runtime.model.global.stats_maxconn.max(1) as usize;
+        Shell {
+            shared,
+            rings,
+            offered: RefCell::new(Rc::new(offered)),
+            slots: Arc::new(Semaphore::new(slots)),
+        }
+    }
+}
+
+impl Host for Shell {
+    fn runtime(&self) -> &Runtime {
+        &self.shared.runtime
+    }
+    fn now(&self) -> Now {
+        clock::now()
+    }
+    fn ring(&self, name: &str) -> Option<Vec<Vec<u8>>> {
+        self.rings.lines(name)
+    }
+    fn errors(&self) -> String {
+        capture::show(&self.shared.runtime)
+    }
+    fn proc_var(&self, name: &str) -> Option<String> {
+        let index = VarRef::parse(name).ok()?.index;
+        let value = self.shared.proc_vars.value(index)?;
+        let mut text = Vec::new();
+        value.write_text(&mut text);
+        Some(format!(
+            "{} value=<{}>",
+            value.type_of().name(),
+            String::from_utf8_lossy(&text)
+        ))
+    }
+    fn set_proc_var(&self, name: &str, value: Option<&str>) -> bool {
+        let Ok(var) = VarRef::parse(name) else {
+            return false;
+        };
+        let value = value.map(|v| sluice_expr::Value::Str(v.as_bytes().to_vec().into()));
+        var.scope == Scope::Proc && self.shared.proc_vars.set(var.index, value)
+    }
+    fn kick(&self, backend: ProxyId) {
+        let state = self.shared.runtime.proxy(backend);
+        backend::assign::kick(state, self.shared.runtime.model.proxy(backend).fullconn);
+    }
+}
+
+/// Serves one socket for as long as the process lives.
+pub async fn serve(shell: Rc<Shell>, socket: CommandSocket) {
+    // a socket that cannot be polled was refused when it was bound
+    let _ = match socket.bound {
+        Bound::Unix(l) => unix_socket(shell, l, socket.config).await,
+        Bound::Tcp(l) => tcp_socket(shell, l, socket.config).await,
+    };
+}
+
+async fn unix_socket(
+    shell: Rc<Shell>,
+    l: std::os::unix::net::UnixListener,
+    config: usize,
+) -> io::Result<()> {
+    let l = tokio::net::UnixListener::from_std(l)?;
+    loop {
+        let Ok((io, _)) = l.accept().await else {
+            continue;
+        };
+        let slot = shell.slots.clone().acquire_owned().await.ok();
+        let socket = &shell.runtime().model.global.stats_sockets[config];
+        let door = Door {
+            level: socket.level,
+            severity: socket.severity_output,
+            gives_listeners: socket.expose_fd_listeners,
+        };
+        let shell = shell.clone();
+        tokio::task::spawn_local(async move {
+            let _slot = slot;
+            unix_connection(&shell, io, door).await;
+        });
+    }
+}
+
+async fn tcp_socket(shell: Rc<Shell>, l: std::net::TcpListener, config: usize) -> io::Result<()> {
+    let l = tokio::net::TcpListener::from_std(l)?;
+    loop {
+        let Ok((io, _)) = l.accept().await else {
+            continue;
+        };
+        let slot = shell.slots.clone().acquire_owned().await.ok();
+        let socket = &shell.runtime().model.global.stats_sockets[config];
+        let session = Session::new(socket.level, socket.severity_output);
+        let shell = shell.clone();
+        tokio::task::spawn_local(async move {
+            let _slot = slot;
+            commands(&shell, io, session, Vec::new()).await;
+        });
+    }
+}
+
+/// What the door lets a connection do.
+pub struct Door {
+    pub level: CliLevel,
+    pub severity: SeverityOutput,
+    /// `expose-fd listeners`
+    pub gives_listeners: bool,
+}
+
+/// One connection over a Unix socket: commands, or the request for the listeners.
+pub async fn unix_connection(shell: &Shell, mut io: UnixStream, door: Door) {
+    let timeout = Duration::from_millis(shell.runtime().model.global.stats_timeout_ms);
+    let mut input = Vec::new();
+    let Some(len) = first_line(&mut io, &mut input, timeout).await else {
+        return;
+    };
+    if input[..len].trim_ascii() == b"_getsocks" {
+        if door.gives_listeners {
+            give_listeners(shell, &io).await;
+        }
+        return;
+    }
+    let session = Session::new(door.level, door.severity);
+    commands(shell, io, session, input).await;
+}
+
+/// `_getsocks`: on a thread of its own, for the exchange blocks.
+async fn give_listeners(shell: &Shell, io: &UnixStream) {
+    let offered: Vec<Offered> = shell
+        .offered
+        .borrow()
+        .iter()
+        .filter_map(|o| {
+            Some(Offered {
+                fd: o.fd.try_clone().ok()?,
+                interface: o.interface.clone(),
+                namespace: o.namespace.clone(),
+            })
+        })
+        .collect();
+    let Ok(io) = io.as_fd().try_clone_to_owned() else {
+        return;
+    };
+    let given = tokio::task::spawn_blocking(move || handover::give(&io.into(), &offered)).await;
+    if let Ok(Err(e)) = given {
+        eprintln!(
+            "[WARNING]  ({}) : Failed to transfer sockets: {}.",
+            shell.runtime().pid,
+            crate::files::reason(&e)
+        );
+    }
+}
+
+/// One command connection: a line of commands, or several with a prompt.
+async fn commands(
+    shell: &Shell,
+    mut io: impl AsyncRead + AsyncWrite + Unpin,
+    mut session: Session,
+    mut input: Vec<u8>,
+) {
+    let usual = Duration::from_millis(shell.runtime().model.global.stats_timeout_ms);
+    loop {
+        let timeout = session.timeout_s.map_or(usual, Duration::from_secs);
+        let Some(line) = next_line(&mut io, &mut input, timeout).await else {
+            return;
+        };
+        let mut close = false;
+        let mut out = String::new();
+        for command in cli::split_line(&line) {
+            let answer = cli::execute(&command, &mut session, shell);
+            out.push_str(&answer.text);
+            out.push('\n');
+            close |= answer.close;
+            if close {
+                break;
+            }
+        }
+        if close {
+            return;
+        }
+        if session.prompt {
+            out.push_str(session.prompt_text());
+        }
+        let written = tokio::time::timeout(timeout, io.write_all(out.as_bytes())).await;
+        if !session.prompt || !matches!(written, Ok(Ok(()))) {
+            // let the client read everything before the close
+            let _ = io.shutdown().await;
+            return;
+        }
+    }
+}
+
+/// Reads until there is a complete line, which stays in `input`.
+async fn first_line(
+    io: &mut (impl AsyncRead + Unpin),
+    input: &mut Vec<u8>,
+    timeout: Duration,
+) -> Option<usize> {
+    loop {
+        if let Some(len) = cli::complete_line(input) {
+            return Some(len);
+        }
+        if input.len() >= COMMAND_MAX {
+            return None;
+        }
+        let mut chunk = [0; 4096];
+        match tokio::time::timeout(timeout, io.read(&mut chunk)).await {
+            Ok(Ok(0)) if input.is_empty() => return None,
+            Ok(Ok(0)) => input.push(b'\n'),
+            Ok(Ok(n)) => input.extend_from_slice(&chunk[..n]),
+            _ => return None,
+        }
+    }
+}
+
+/// The next line (with a payload when it ends in `<<`); `None` when the client left, was silent or said too much.
+async fn next_line(
+    io: &mut (impl AsyncRead + Unpin),
+    input: &mut Vec<u8>,
+    timeout: Duration,
+) -> Option<String> {
+    let len = first_line(io, input, timeout).await?;
+    let line: Vec<u8> = input.drain(..len).collect();
+    Some(
+        String::from_utf8_lossy(&line)
+            .trim_end_matches(['\r', '\n'])
+            .to_string(),
+    )
+}

@@ -1,0 +1,297 @@
+//! A new process takes over from the old one: the very sockets with `-x`, shared ports without, and no client notices.
+//! With haproxy on the machine, either program also takes over from the other.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
+
+/// How long anything may take before the test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A configuration with a directory and a port of its own.
+struct Site {
+    dir: PathBuf,
+    addr: SocketAddr,
+}
+
+impl Site {
+    fn new(name: &str) -> Site {
+        let dir = std::env::temp_dir().join(format!("sluice-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        // the port is free again as soon as this listener is dropped
+        let addr = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+        let site = Site {
+            dir,
+            addr: addr.expect("a port"),
+        };
+        site.configure("");
+        site
+    }
+    fn configure(&self, extra: &str) {
+        let text = format!(
+            "global\n  stats socket {} level admin expose-fd listeners\n  nbthread 2\n{extra}\
+             defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 1s\n\
+             frontend f\n  bind {}\n  http-request return status 200 content-type text/plain string ok\n",
+            self.socket().display(),
+            self.addr
+        );
+        std::fs::write(self.config(), text).expect("a configuration");
+    }
+    fn socket(&self) -> PathBuf {
+        self.dir.join("s.sock")
+    }
+    fn config(&self) -> PathBuf {
+        self.dir.join("cfg")
+    }
+    fn start(&self, program: &str, more: &[&str]) -> Process {
+        let child = Command::new(program)
+            .args(["-f", &self.config().to_string_lossy()])
+            .args(more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Process(child.expect("the program starts"))
+    }
+    /// The answer of a command on the stats socket.
+    fn command(&self, line: &str) -> String {
+        ask(&self.socket(), line).unwrap_or_default()
+    }
+    /// The process that answers on the stats socket.
+    fn pid(&self) -> Option<u32> {
+        let info = self.command("show info");
+        info.lines()
+            .find_map(|l| l.strip_prefix("Pid: "))
+            .and_then(|p| p.parse().ok())
+    }
+    fn wait_for_pid(&self, what: &str, wanted: impl Fn(u32) -> bool) -> u32 {
+        let mut found = 0;
+        wait_until(what, || {
+            found = self.pid().unwrap_or(0);
+            found != 0 && wanted(found)
+        });
+        found
+    }
+    /// The kernel's numbers of the sockets that listen at the address.
+    fn inodes(&self) -> Vec<String> {
+        let local = format!(
+            "{:08X}:{:04X}",
+            u32::from_le_bytes([127, 0, 0, 1]),
+            self.addr.port()
+        );
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("/proc");
+        let rows = table
+            .lines()
+            .map(|l| l.split_whitespace().collect::<Vec<_>>());
+        let mut found: Vec<String> = rows
+            .filter(|w| w.len() > 9 && w[1] == local && w[3] == "0A")
+            .map(|w| w[9].to_owned())
+            .collect();
+        found.sort();
+        found
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A process that does not outlive its test.
+struct Process(Child);
+
+impl Process {
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+    fn wait(&mut self) -> i32 {
+        let mut code = None;
+        wait_until("the end of the process", || {
+            code = self.0.try_wait().expect("a child");
+            code.is_some()
+        });
+        use std::os::unix::process::ExitStatusExt;
+        code.map_or(-1, |c| c.code().unwrap_or(-c.signal().unwrap_or(0)))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        signal(self.pid(), "TERM");
+        let until = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < until && matches!(self.0.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let _ = Command::new("kill")
+        .args([&format!("-{name}"), &pid.to_string()])
+        .stderr(Stdio::null())
+        .status();
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < until, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn ask(socket: &Path, line: &str) -> std::io::Result<String> {
+    let mut io = UnixStream::connect(socket)?;
+    io.set_read_timeout(Some(PATIENCE))?;
+    io.write_all(format!("{line}\n").as_bytes())?;
+    let mut text = String::new();
+    io.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn get(addr: SocketAddr) -> std::io::Result<String> {
+    let mut io = TcpStream::connect(addr)?;
+    io.set_read_timeout(Some(Duration::from_secs(5)))?;
+    io.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    io.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Asks without pause from several threads while `act` runs: no request may fail. Gives what `act` gives.
+fn under_load<R>(addr: SocketAddr, act: impl FnOnce() -> R) -> R {
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let failures = std::sync::Mutex::new(Vec::new());
+    let out = std::thread::scope(|s| {
+        for _ in 0..6 {
+            s.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    match get(addr) {
+                        Ok(text) if text.starts_with("HTTP/1.1 200") => {
+                            answered.fetch_add(1, Ordering::Relaxed);
+                        }
+                        other => failures.lock().expect("a lock").push(format!("{other:?}")),
+                    }
+                }
+            });
+        }
+        let _stop = StopOnDrop(&stop);
+        act()
+    });
+    let failures = failures.into_inner().expect("a lock");
+    assert!(
+        failures.is_empty(),
+        "{} failures: {:?}",
+        failures.len(),
+        failures.first()
+    );
+    assert!(answered.into_inner() > 20);
+    out
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The old process is one program, the new one another; the sockets stay the same.
+fn hand_over(name: &str, old: &str, new: &str) {
+    let site = Site::new(name);
+    let mut first = site.start(old, &["-db"]);
+    site.wait_for_pid("the start of the old process", |_| true);
+    let before = site.inodes();
+    let second = under_load(site.addr, || {
+        let (socket, pid) = (site.socket(), first.pid().to_string());
+        let second = site.start(new, &["-db", "-x", &socket.to_string_lossy(), "-sf", &pid]);
+        site.wait_for_pid("the answer of the new process", |p| p == second.pid());
+        assert_eq!(first.wait(), 0, "the old process leaves by itself");
+        second
+    });
+    let after = site.inodes();
+    let kept = before.iter().filter(|i| after.contains(i)).count();
+    // haproxy needs one socket only
+    let wanted = if new == SLUICE { before.len() } else { 1 };
+    assert!(kept >= wanted, "{before:?} {after:?}");
+    drop(second);
+}
+
+fn haproxy() -> Option<&'static str> {
+    let found = Command::new("haproxy")
+        .arg("-v")
+        .stdout(Stdio::null())
+        .status();
+    if found.is_err() {
+        eprintln!("SKIPPED: haproxy is not installed");
+    }
+    found.is_ok().then_some("haproxy")
+}
+
+#[test]
+fn the_new_process_takes_the_old_ones_sockets() {
+    hand_over("own", SLUICE, SLUICE);
+}
+
+#[test]
+fn sluice_takes_over_from_haproxy() {
+    if let Some(haproxy) = haproxy() {
+        hand_over("from", haproxy, SLUICE);
+    }
+}
+
+#[test]
+fn haproxy_takes_over_from_sluice() {
+    if let Some(haproxy) = haproxy() {
+        hand_over("to", SLUICE, haproxy);
+    }
+}
+
+#[test]
+fn without_the_old_sockets_the_ports_are_shared() {
+    let site = Site::new("shared");
+    let mut first = site.start(SLUICE, &["-db"]);
+    site.wait_for_pid("the start", |_| true);
+    let before = site.inodes();
+    let second = site.start(SLUICE, &["-db", "-sf", &first.pid().to_string()]);
+    site.wait_for_pid("the answer of the new process", |p| p == second.pid());
+    assert_eq!(first.wait(), 0);
+    let after = site.inodes();
+    assert!(after.len() == 2 && !after.iter().any(|i| before.contains(i)));
+    assert!(get(site.addr).expect("an answer").ends_with("ok"));
+}
+
+/// Where ports cannot be shared, the old process is asked to pause, and goes on when the new one cannot start.
+#[test]
+fn a_paused_process_goes_on() {
+    let site = Site::new("paused");
+    site.configure("  noreuseport\n");
+    let first = site.start(SLUICE, &["-db"]);
+    site.wait_for_pid("the start", |_| true);
+    signal(first.pid(), "TTOU");
+    wait_until("the pause", || TcpStream::connect(site.addr).is_err());
+    signal(first.pid(), "TTIN");
+    wait_until("the end of the pause", || get(site.addr).is_ok());
+    let mut second = site.start(SLUICE, &["-db", "-sf", &first.pid().to_string()]);
+    site.wait_for_pid("the answer of the new process", |p| p == second.pid());
+    drop(first);
+    assert!(get(site.addr).expect("an answer").ends_with("ok"));
+    signal(second.pid(), "USR1");
+    assert_eq!(second.wait(), 0);
+}
+
+#[test]
+fn one_who_gives_no_listeners_stops_the_start() {
+    let site = Site::new("none");
+    let mut alone = site.start(SLUICE, &["-db", "-x", "/nonexistent/socket"]);
+    assert_eq!(alone.wait(), 1);
+}
