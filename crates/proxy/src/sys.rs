@@ -49,6 +49,19 @@ pub fn adopt(fd: RawFd) -> io::Result<socket2::Socket> {
     Ok(borrowed.try_clone_to_owned()?.into())
 }
 
+/// Takes a descriptor over that the process was started with; nothing else may use the number.
+pub fn take_over(fd: RawFd) -> io::Result<std::os::fd::OwnedFd> {
+    // SAFETY: F_GETFD only asks whether the number is an open descriptor.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    use std::os::fd::FromRawFd;
+    // SAFETY: the descriptor is open, and by the caller's word nothing else owns it.
+    let fd = unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(fd)
+}
+
 /// Writes to a descriptor the process was started with.
 pub fn write_fd(fd: RawFd, data: &[u8]) -> io::Result<()> {
     // SAFETY: the pointer and length describe `data`, which the kernel only reads; a bad descriptor makes the call fail.
@@ -177,19 +190,36 @@ pub fn lookup_host(name: &str) -> Option<std::net::IpAddr> {
 }
 
 /// Which side of a fork this is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Forked {
-    Parent,
-    Child,
+    /// The child has said that it serves, or is gone without.
+    Parent {
+        serves: bool,
+    },
+    Child(Parent),
 }
 
-/// Goes to the background: the child goes on in a session of its own, without a terminal. Call it before any thread is
-/// started.
+/// The process that started this one and waits for its word.
+#[derive(Debug)]
+pub struct Parent(std::fs::File);
+
+impl Parent {
+    /// Lets it end with success.
+    pub fn tell_ready(mut self) {
+        // a parent that was killed meanwhile wants no answer
+        let _ = io::Write::write_all(&mut self.0, b"R");
+    }
+}
+
+/// Goes to the background: the child goes on in a session of its own, without a terminal; the parent stays until the
+/// child serves. Call it before any thread is started.
 pub fn daemonize() -> io::Result<Forked> {
+    let (heard, said) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     // SAFETY: no other thread runs yet, so the child inherits consistent memory.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
+            drop(heard);
             rustix::process::setsid()?;
             let null = std::fs::OpenOptions::new()
                 .read(true)
@@ -198,9 +228,14 @@ pub fn daemonize() -> io::Result<Forked> {
             rustix::stdio::dup2_stdin(&null)?;
             rustix::stdio::dup2_stdout(&null)?;
             rustix::stdio::dup2_stderr(&null)?;
-            Ok(Forked::Child)
+            Ok(Forked::Child(Parent(said.into())))
         }
-        _ => Ok(Forked::Parent),
+        _ => {
+            drop(said);
+            let mut word = [0];
+            let got = io::Read::read(&mut std::fs::File::from(heard), &mut word)?;
+            Ok(Forked::Parent { serves: got > 0 })
+        }
     }
 }
 

@@ -184,6 +184,7 @@ async fn tcp_socket(shell: Rc<Shell>, l: std::net::TcpListener, config: usize) -
 }
 
 /// What the door lets a connection do.
+#[derive(Debug, Clone, Copy)]
 pub struct Door {
     pub level: CliLevel,
     pub severity: SeverityOutput,
@@ -298,7 +299,7 @@ async fn first_line(
 }
 
 /// The next line (with a payload when it ends in `<<`); `None` when the client left, was silent or said too much.
-async fn next_line(
+pub async fn next_line(
     io: &mut (impl AsyncRead + Unpin),
     input: &mut Vec<u8>,
     timeout: Duration,

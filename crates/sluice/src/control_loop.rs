@@ -1,5 +1,6 @@
 //! The main thread's loop: signals, and the end.
 
+use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,10 +15,11 @@ use sluice_proxy::net::listen;
 use sluice_proxy::start::{Phase, Workers};
 use sluice_proxy::worker::Shared;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::AbortHandle;
 
 use crate::command_socket::{self, CommandSocket, Shell};
 use crate::flags::Flags;
-use crate::notify;
+use crate::link::{Link, Ready};
 
 /// Another process asks for the addresses for a while, and gives them back.
 const SIGTTIN: i32 = 21;
@@ -31,6 +33,7 @@ pub fn run(
     workers: Workers,
     sockets: Vec<CommandSocket>,
     offered: Vec<Offered>,
+    master: Option<OwnedFd>,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -38,19 +41,36 @@ pub fn run(
     let local = tokio::task::LocalSet::new();
     let shell = Rc::new(Shell::new(shared.clone(), rings.clone(), offered));
     let code = local.block_on(&runtime, async {
-        for socket in sockets {
-            tokio::task::spawn_local(command_socket::serve(shell.clone(), socket));
+        let doors = sockets
+            .into_iter()
+            .map(|s| {
+                tokio::task::spawn_local(command_socket::serve(shell.clone(), s)).abort_handle()
+            })
+            .collect();
+        if let Some(link) = master {
+            let g = &shared.runtime.model.global;
+            let link = Link::new(link)?;
+            link.tell_ready(Ready {
+                no_exit_on_failure: g.no_exit_on_failure,
+                max_reloads: g.mworker_max_reloads,
+            })?;
+            tokio::task::spawn_local(link.serve(shell.clone()));
         }
         sluice_proxy::checks::spawn_all(&shared, &rings);
-        until_stopped(flags, &shell, &workers).await
-    });
+        anyhow::Ok(until_stopped(flags, &shell, &workers, doors).await)
+    })?;
     drop(runtime);
     let panicked = workers.join();
     Ok(if panicked { ExitCode::FAILURE } else { code })
 }
 
 /// SIGUSR1 begins the soft stop. SIGINT and SIGTERM end the process by their default action, as HAProxy's do.
-async fn until_stopped(flags: &Flags, shell: &Shell, workers: &Workers) -> ExitCode {
+async fn until_stopped(
+    flags: &Flags,
+    shell: &Shell,
+    workers: &Workers,
+    doors: Vec<AbortHandle>,
+) -> ExitCode {
     let shared = &shell.shared;
     let (Ok(mut usr1), Ok(mut hup), Ok(mut ttou), Ok(mut ttin)) = (
         signal(SignalKind::user_defined1()),
@@ -82,15 +102,13 @@ async fn until_stopped(flags: &Flags, shell: &Shell, workers: &Workers) -> ExitC
             }
         }
     }
-    if flags.notify_systemd {
-        notify::stopping();
-    }
     if let Some(ms) = shared.runtime.model.global.grace_ms {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
     shared.runtime.stopping.store(true, Relaxed);
-    // these would keep the sockets open
+    // these would keep the sockets open, and a new process may serve the command sockets by now
     shell.offered.take();
+    doors.iter().for_each(AbortHandle::abort);
     workers.tell(Phase::Drain);
     for p in &shared.runtime.proxies {
         let counted = format!(

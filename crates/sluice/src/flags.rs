@@ -25,6 +25,8 @@ pub struct Flags {
     /// `-W`, `-Ws`.
     pub master_worker: bool,
     pub notify_systemd: bool,
+    /// `--worker`: started by a master process, which is behind this descriptor.
+    pub worker: Option<i32>,
     /// `-S`: the master's command socket.
     pub master_socket: Option<String>,
     pub local_peer: Option<String>,
@@ -99,6 +101,7 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
                 f.master_worker = true;
                 f.notify_systemd = true;
             }
+            "--worker" => f.worker = Some(number(arg, &value("a descriptor")?)? as i32),
             "-S" => f.master_socket = Some(value("an address")?),
             "-L" => f.local_peer = Some(value("a name")?),
             "-n" => f.maxconn = Some(number(arg, &value("a number")?)? as u32),
@@ -131,6 +134,38 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
         }
     }
     Ok(f)
+}
+
+/// A master's arguments as its workers get them: without what is the master's own, and what is for the first worker only.
+pub fn worker_args(args: &[String], first: bool) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = args.iter().peekable();
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "-W" | "-Ws" | "-D" => {}
+            "-S" | "-p" | "-C" => _ = rest.next(),
+            "-x" if !first => _ = rest.next(),
+            "-sf" | "-st" if !first => {
+                while rest.peek().is_some_and(|a| a.parse::<i32>().is_ok()) {
+                    rest.next();
+                }
+            }
+            "--" => {
+                out.push(arg.clone());
+                out.extend(rest.by_ref().cloned());
+            }
+            _ => out.push(arg.clone()),
+        }
+    }
+    // what follows must not be taken for a file
+    if let Some(at) = out.iter().position(|a| a == "--") {
+        let files = out.split_off(at + 1);
+        out.pop();
+        for file in files {
+            out.extend(["-f".to_string(), file]);
+        }
+    }
+    out
 }
 
 fn number(flag: &str, text: &str) -> Result<u64, FlagError> {
@@ -188,6 +223,21 @@ mod tests {
         );
         let f = check("-c -V -f a b -- c d").unwrap();
         assert_eq!(f.files, ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn workers_get_what_is_not_the_masters() {
+        let args =
+            |line: &str| -> Vec<String> { line.split_whitespace().map(String::from).collect() };
+        let line = "-Ws -f a.cfg -p /run/x.pid -S /run/m.sock,level,user -D -n 9 -sf 12 13 -x /run/s.sock -- b.cfg c";
+        assert_eq!(
+            worker_args(&args(line), true).join(" "),
+            "-f a.cfg -n 9 -sf 12 13 -x /run/s.sock -f b.cfg -f c"
+        );
+        assert_eq!(
+            worker_args(&args(line), false).join(" "),
+            "-f a.cfg -n 9 -f b.cfg -f c"
+        );
     }
 
     #[test]

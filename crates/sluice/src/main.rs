@@ -1,7 +1,7 @@
 //! `sluice`: reads a haproxy.cfg, starts the workers, obeys signals.
 //!
 //! ```text
-//! flags -> files -> sluice_config::load -> limits -> bind -> (fork, pidfile, chroot, user) -> workers -> signals -> end
+//! flags -> files -> sluice_config::load -> (master) -> limits -> bind -> (fork, pidfile, chroot, user) -> workers -> signals -> end
 //! ```
 
 mod command_socket;
@@ -10,6 +10,8 @@ mod dump;
 mod files;
 mod flags;
 mod limits;
+mod link;
+mod master;
 mod notify;
 mod version;
 
@@ -17,11 +19,14 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context;
 use sluice_config::environ::Environ;
+use sluice_config::model::Model;
 use sluice_config::{Diagnostic, Facts, LoadOptions, Loaded, RenderOptions, Severity};
 use sluice_engine::state::{self, StartInfo};
 use sluice_proxy::handover::Inherited;
 use sluice_proxy::logs::Rings;
+use sluice_proxy::net::listen;
 use sluice_proxy::worker::Shared;
 use sluice_proxy::{start, sys};
 
@@ -101,9 +106,18 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let Loaded {
         model, diagnostics, ..
     } = load(flags, &sources);
-    let warned = report(flags, &diagnostics);
     let Some(model) = model else {
+        report(flags, &diagnostics);
         return Ok(ExitCode::FAILURE);
+    };
+    // a worker in the foreground says what there is to say, and not its master too
+    let said_later = flags.worker.is_none()
+        && !flags.check
+        && (flags.master_worker || model.global.master_worker)
+        && !daemon(flags, &model);
+    let warned = match said_later {
+        true => diagnostics.iter().any(|d| d.severity == Severity::Warning),
+        false => report(flags, &diagnostics),
     };
     if warned && (flags.zero_warning || model.global.zero_warning) {
         alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
@@ -134,7 +148,93 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         }
         return Ok(status);
     }
+    let wants_master = flags.master_worker || model.global.master_worker;
+    if wants_master && flags.worker.is_none() {
+        return supervise(flags, &model);
+    }
     serve(flags, Arc::new(model))
+}
+
+/// Becomes the master process. The model was read to see that it can be, and for what concerns the master itself; the
+/// worker reads it again.
+fn supervise(flags: &Flags, model: &Model) -> anyhow::Result<ExitCode> {
+    let command_line = match &flags.master_socket {
+        Some(text) => Some(master_socket(flags, text)?),
+        None => None,
+    };
+    let launch = master::Launch {
+        program: std::env::current_exe()?,
+        args: std::env::args().collect(),
+    };
+    let parent = match background(flags, model)? {
+        Background::Left(code) => return Ok(code),
+        Background::Here(parent) => parent,
+    };
+    let pidfile = flags.pidfile.clone().or(model.global.pidfile.clone());
+    master::run(flags, launch, command_line, move || {
+        write_pidfile(pidfile.as_deref())?;
+        parent.into_iter().for_each(sys::Parent::tell_ready);
+        Ok(())
+    })
+}
+
+/// After `-D` or `daemon` was obeyed.
+enum Background {
+    /// This is the process that was started; another one goes on.
+    Left(ExitCode),
+    /// This one goes on, and tells the one that waits for it.
+    Here(Option<sys::Parent>),
+}
+
+fn background(flags: &Flags, model: &Model) -> anyhow::Result<Background> {
+    if !daemon(flags, model) {
+        return Ok(Background::Here(None));
+    }
+    Ok(match sys::daemonize()? {
+        sys::Forked::Parent { serves: true } => Background::Left(ExitCode::SUCCESS),
+        sys::Forked::Parent { serves: false } => Background::Left(ExitCode::FAILURE),
+        sys::Forked::Child(parent) => Background::Here(Some(parent)),
+    })
+}
+
+/// Binds `-S ADDR[,BIND OPTION]...`: read as the `stats socket` line that it is.
+fn master_socket(flags: &Flags, text: &str) -> anyhow::Result<master::CommandLine> {
+    let (addr, options) = text.split_once(',').unwrap_or((text, ""));
+    let options = options.replace(',', " ");
+    let source = sluice_config::SourceFile {
+        name: "-S".into(),
+        text: format!("global\n stats socket {addr} level admin {options}\n").into(),
+    };
+    let loaded = load(flags, &[source]);
+    let socket = loaded
+        .model
+        .and_then(|m| m.global.stats_sockets.into_iter().next());
+    let Some(socket) = socket else {
+        report(flags, &loaded.diagnostics);
+        anyhow::bail!(
+            "cannot use '-S {text}' : give an address and options of a 'bind' line with commas between them"
+        );
+    };
+    let addr = socket.addrs.first().context("'-S' without an address")?;
+    let bound = listen::bind_command(addr, &socket.perms).map_err(|e| {
+        anyhow::anyhow!(
+            "cannot bind the master's socket [{text}] : {}",
+            files::reason(&e)
+        )
+    })?;
+    Ok(master::CommandLine { bound, socket })
+}
+
+fn daemon(flags: &Flags, model: &Model) -> bool {
+    (flags.daemon || model.global.daemon) && !flags.foreground
+}
+
+fn write_pidfile(path: Option<&str>) -> anyhow::Result<()> {
+    if let Some(path) = path {
+        std::fs::write(path, format!("{}\n", std::process::id()))
+            .map_err(|e| anyhow::anyhow!("cannot create pidfile {path} : {}", files::reason(&e)))?;
+    }
+    Ok(())
 }
 
 /// Reads the configuration's text.
@@ -145,7 +245,7 @@ fn load(flags: &Flags, sources: &[sluice_config::SourceFile]) -> Loaded {
         lookup: &sys::lookup_host,
         store: Arc::default(),
         localpeer: flags.local_peer.clone().unwrap_or_else(hostname),
-        master_worker: flags.master_worker,
+        master_worker: flags.worker.is_some(),
         features: features(),
         enabled: enabled(),
         tls_library: String::new(),
@@ -225,7 +325,8 @@ fn hostname() -> String {
 }
 
 /// Starts everything and stays until it is told to stop.
-fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Result<ExitCode> {
+fn serve(flags: &Flags, model: Arc<Model>) -> anyhow::Result<ExitCode> {
+    let master = flags.worker.map(sys::take_over).transpose()?;
     if !model
         .proxies
         .iter()
@@ -306,14 +407,13 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
     drop(inherited);
     let mut offered = command_socket::offered(&sockets)?;
     offered.extend(listeners.offered(&model)?);
-    let background =
-        (flags.daemon || model.global.daemon) && !flags.foreground && !flags.master_worker;
-    if background && sys::daemonize()? == sys::Forked::Parent {
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(path) = flags.pidfile.as_ref().or(model.global.pidfile.as_ref()) {
-        std::fs::write(path, format!("{}\n", std::process::id()))
-            .map_err(|e| anyhow::anyhow!("cannot create pidfile {path} : {}", files::reason(&e)))?;
+    let mut parent = None;
+    if flags.worker.is_none() {
+        parent = match background(flags, &model)? {
+            Background::Left(code) => return Ok(code),
+            Background::Here(parent) => parent,
+        };
+        write_pidfile(flags.pidfile.as_deref().or(model.global.pidfile.as_deref()))?;
     }
     for (pids, signal) in [
         (&flags.finish, libc_signal::USR1),
@@ -358,16 +458,17 @@ fn serve(flags: &Flags, model: Arc<sluice_config::model::Model>) -> anyhow::Resu
     });
     shared.set_process_vars();
     let workers = start::start(&shared, &rings, listeners)?;
-    if flags.notify_systemd {
-        notify::ready();
-    }
-    control_loop::run(flags, shared, rings, workers, sockets, offered)
+    parent.into_iter().for_each(sys::Parent::tell_ready);
+    control_loop::run(flags, shared, rings, workers, sockets, offered, master)
 }
 
 /// The listeners of the process behind a command socket (`-x`).
 fn old_listeners(path: &str) -> std::io::Result<Inherited> {
     use std::os::linux::net::SocketAddrExt;
     use std::os::unix::net::{SocketAddr, UnixStream};
+    if let Some(fd) = path.strip_prefix("fd@").and_then(|n| n.parse().ok()) {
+        return Inherited::ask(&sys::take_over(fd)?.into());
+    }
     let old = match path.strip_prefix("abns@") {
         Some(name) => UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?,
         None => UnixStream::connect(path.strip_prefix("unix@").unwrap_or(path))?,

@@ -3,17 +3,8 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// The service is ready.
-pub fn ready() {
-    send(&format!("READY=1\nMAINPID={}\n", std::process::id()));
-}
-
-/// The service is stopping.
-pub fn stopping() {
-    send("STOPPING=1\n");
-}
-
-fn send(text: &str) {
+/// Sends lines of `NAME=value` to the service manager, if there is one.
+pub fn send(text: &str) {
     let Ok(path) = std::env::var("NOTIFY_SOCKET") else {
         return;
     };

@@ -25,6 +25,10 @@ pub struct Global {
     pub chroot: Option<String>,
     pub daemon: bool,
     pub master_worker: bool,
+    /// `master-worker no-exit-on-failure`: the master process outlives its workers.
+    pub no_exit_on_failure: bool,
+    /// `mworker-max-reloads`: reloads an old worker may live through.
+    pub mworker_max_reloads: Option<u32>,
     pub quiet: bool,
     pub zero_warning: bool,
     pub pidfile: Option<String>,
@@ -87,6 +91,8 @@ impl Default for Global {
             chroot: None,
             daemon: false,
             master_worker: false,
+            no_exit_on_failure: false,
+            mworker_max_reloads: None,
             quiet: false,
             zero_warning: false,
             pidfile: None,

@@ -6,11 +6,18 @@ pub type LaterCommand = (&'static str, &'static str);
 /// The part of the commands that only a master process knows.
 pub(super) const MASTER: &str = "the master process";
 
+/// Commands of the master process's own command line.
+pub(super) const MASTERS: [&str; 6] = [
+    "@!<pid>",
+    "@<relative pid>",
+    "@master",
+    "hard-reload",
+    "reload",
+    "show proc",
+];
+
 /// Sorted by name.
 pub const LATER: &[LaterCommand] = &[
-    ("@!<pid>", MASTER),
-    ("@<relative pid>", MASTER),
-    ("@master", MASTER),
     ("_loadstatus", MASTER),
     ("_send_status", MASTER),
     ("abort ssl ca-file", "TLS"),
@@ -68,14 +75,12 @@ pub const LATER: &[LaterCommand] = &[
     ("enable health", "health checks"),
     ("experimental-mode", "debugging commands"),
     ("expert-mode", "debugging commands"),
-    ("hard-reload", MASTER),
     ("httpclient", "the HTTP client"),
     ("mcli-debug-mode", MASTER),
     ("new ssl ca-file", "TLS"),
     ("new ssl cert", "TLS"),
     ("new ssl crl-file", "TLS"),
     ("publish backend", "proxies added while running"),
-    ("reload", MASTER),
     ("set anon global-key", "anonymised output"),
     ("set anon off", "anonymised output"),
     ("set anon on", "anonymised output"),
@@ -98,7 +103,6 @@ pub const LATER: &[LaterCommand] = &[
     ("show libs", "debugging commands"),
     ("show peers", "peers"),
     ("show pools", "profiling"),
-    ("show proc", MASTER),
     ("show profiling", "profiling"),
     ("show quic", "QUIC"),
     ("show resolvers", "resolvers"),

@@ -360,6 +360,11 @@ pub fn dump_cli() -> String {
     for line in &mut lines {
         line.push_str(" [WORKER] \n");
     }
+    lines.extend(
+        later::MASTERS
+            .iter()
+            .map(|name| format!("{name} [MASTER] \n")),
+    );
     lines.extend(LATER.iter().map(|(name, part)| match *part {
         later::MASTER => format!("{name} [MASTER] \n"),
         _ => format!("{name} [WORKER] \n"),

@@ -11,7 +11,6 @@ const QUIC: &str = "HTTP/3";
 const LUA: &str = "Lua";
 const COMP: &str = "compression";
 const HTTPCLIENT: &str = "the HTTP client";
-const MASTER: &str = "the master process";
 const DEVICE: &str = "device detection";
 
 #[rustfmt::skip]
@@ -177,7 +176,6 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     later("wurfl-patch-file", G, DEVICE),
 
     // the process and its masters
-    later("mworker-max-reloads", G, MASTER),
     later("setcap", G, "capabilities"),
     later("shm-stats-file", G, "counters in shared memory"),
     later("shm-stats-file-max-objects", G, "counters in shared memory"),

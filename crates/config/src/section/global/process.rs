@@ -23,6 +23,9 @@ pub(super) static KEYWORDS: &[Keyword] = &[
         if let Some(on) = switch(cx, line, false) { cx.global().daemon = on; }
     }),
     kw("master-worker", G, "[no-exit-on-failure]", "a master process supervises the worker process (like -W)", master_worker),
+    kw("mworker-max-reloads", G, "<number>", "reloads an old worker process may live through", |cx, line| {
+        if let Some(n) = only_uint(cx, line, 0, i32::MAX as u32) { cx.global().mworker_max_reloads = Some(n); }
+    }),
     kw("pidfile", G, "<file>", "file the process ids are written to (like -p)", |cx, line| {
         let Some(file) = only_text(cx, line, "a file name") else { return };
         if first_time(cx, line, cx.raw.global.pidfile.is_some()) {
@@ -118,14 +121,7 @@ fn master_worker(cx: &mut Cx<'_>, line: &Arc<Line>) {
         }
     }
     cx.global().master_worker = true;
-    if line.has(line.keyword_len) {
-        cx.warn(
-            line,
-            line.keyword_len,
-            "'no-exit-on-failure' has no effect in Sluice yet",
-            Some("there is no master process that could stay".into()),
-        );
-    }
+    cx.global().no_exit_on_failure = line.has(line.keyword_len);
 }
 
 fn node(cx: &mut Cx<'_>, line: &Arc<Line>) {
