@@ -1,5 +1,5 @@
 # Targets of the packet director; included by the top Makefile.
-.PHONY: l4-deps l4-test l4-demo l4-bench
+.PHONY: l4-deps l4-test l4-demo l4-bench l4-failover
 
 # `make test` runs this crate's tests too: give them what they need.
 deps: l4-deps
@@ -29,4 +29,8 @@ l4-demo: l4-deps
 
 # Nanoseconds per packet and packets per second, beside nftables; see docs/l4-performance.md.
 l4-bench: l4-deps
-	cargo test -p sluice-l4 --test bench -- --ignored --nocapture --test-threads 1
+	cargo test -p sluice-l4 --test bench --test bench_nftables -- --ignored --nocapture --test-threads 1
+
+# Times until the twin has taken over, beside keepalived's; ROUNDS (7) of each.
+l4-failover: l4-deps
+	cargo test -p sluice-l4 --test failover -- --ignored --nocapture

@@ -46,7 +46,7 @@ impl Lab {
     /// A switch and hosts 1, 2 ... called a, b ... with `eth1` at 10.0.0.N/24 and fd00::N/64.
     pub fn new(hosts: usize) -> Lab {
         let name = format!(
-            "l4-{}-{}",
+            "sl5-{}-{}",
             std::process::id(),
             NUMBER.fetch_add(1, Ordering::Relaxed)
         );
@@ -81,6 +81,17 @@ impl Lab {
 
     pub fn ns(&self, host: &str) -> String {
         format!("{}-{host}", self.name)
+    }
+
+    /// The MAC of a host's eth1.
+    pub fn mac(&self, host: &str) -> [u8; 6] {
+        let link = ip(&format!("-n {} -o link show eth1", self.ns(host)));
+        let text = link.split_once("link/ether ").expect("an Ethernet").1;
+        let bytes: Vec<u8> = text[..17]
+            .split(':')
+            .map(|b| u8::from_str_radix(b, 16).expect("a MAC"))
+            .collect();
+        bytes.try_into().expect("six bytes")
     }
 
     pub fn path(&self, file: &str) -> String {
