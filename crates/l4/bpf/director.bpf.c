@@ -27,8 +27,8 @@
 #define ICMP6 58
 /* Servers a load scheduler compares. */
 #define LOAD_SERVERS_MAX 1024
-/* Ring entries tried when servers are full. */
-#define TRIES_MAX 16
+/* Ring entries tried when servers are full or drain: all the slots of sh and dh. */
+#define TRIES_MAX 256
 
 #include "maps.h"
 #include "parse.h"

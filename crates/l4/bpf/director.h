@@ -12,9 +12,9 @@ struct vip_key {
 };
 
 /* How a server is picked from a service's ring. */
-enum pick { PICK_COUNTER, PICK_SOURCE_HASH, PICK_DESTINATION_HASH, PICK_LOAD };
+enum pick { PICK_COUNTER, PICK_MAGLEV, PICK_DESTINATION_SLOT, PICK_LOAD, PICK_SOURCE_SLOT };
 /* What PICK_LOAD compares. */
-enum load_kind { LOAD_CONNECTIONS, LOAD_WEIGHTED, LOAD_EXPECTED, LOAD_NEVER_QUEUE, LOAD_OVERFLOW };
+enum load_kind { LOAD_CONNECTIONS, LOAD_WEIGHTED, LOAD_EXPECTED, LOAD_NEVER_QUEUE, LOAD_OVERFLOW, LOAD_LOCAL, LOAD_REPLICATED };
 
 #define SERVICE_HASH_PORT 1	/* the client's port takes part in the hash */
 #define SERVICE_FALLBACK 2	/* an overloaded server is passed over when hashing */
@@ -102,6 +102,16 @@ struct persist {
 	__u32 server;
 	__u16 generation;
 	__u16 pad;
+};
+
+/* lblc, lblcr: the servers a virtual address stays with, the newest last. */
+#define LOCAL_SERVERS 8
+struct locality {
+	__u64 changed_ns;
+	__u32 count;
+	__u32 pad;
+	__u32 server[LOCAL_SERVERS];
+	__u16 generation[LOCAL_SERVERS];
 };
 
 struct fragment_key {

@@ -159,8 +159,10 @@ INLINE int ttl_ends(void *data, void *end, const struct packet *p)
 	return (void *)(ip + 1) > end || ip->hop_limit <= 1;
 }
 
-INLINE int nat(struct xdp_md *ctx, const struct server *server, __u32 index, const struct packet *p, int fresh)
+GLOBAL int nat(struct xdp_md *ctx, const struct server *server, __u32 index, const struct packet *p, int fresh)
 {
+	if (!server || !p)
+		return XDP_DROP;
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = data;
 	/* fragments and ICMP errors would need their inner parts rewritten */
@@ -188,8 +190,10 @@ INLINE int nat(struct xdp_md *ctx, const struct server *server, __u32 index, con
 }
 
 /* A packet of a server on its way back to a client through NAT. XDP_PASS if it is none. */
-INLINE int nat_reply(struct xdp_md *ctx, struct packet *p)
+GLOBAL int nat_reply(struct xdp_md *ctx, struct packet *p)
 {
+	if (!p)
+		return XDP_DROP;
 	struct flow_key key = { .client_port = p->key.vip_port, .vip_port = p->key.client_port, .protocol = p->key.protocol, .family = p->key.family };
 	__builtin_memcpy(key.client, p->key.vip, 16);
 	__builtin_memcpy(key.vip, p->key.client, 16);

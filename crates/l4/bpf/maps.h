@@ -10,6 +10,9 @@ struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 16384); __type(ke
 struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); __uint(max_entries, 1048576); __type(key, struct flow_key); __type(value, struct flow); } flows SEC(".maps");
 struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); __uint(max_entries, 262144); __type(key, struct flow_key); __type(value, struct reply); } replies SEC(".maps");
 struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); __uint(max_entries, 262144); __type(key, struct persist_key); __type(value, struct persist); } templates SEC(".maps");
+struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); __uint(max_entries, 65536); __type(key, struct persist_key); __type(value, struct locality); } localities SEC(".maps");
+/* Where a new one is put together: the stack has no room for it. */
+struct { __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(max_entries, 1); __type(key, __u32); __type(value, struct locality); } new_locality SEC(".maps");
 struct { __uint(type, BPF_MAP_TYPE_LRU_HASH); __uint(max_entries, 16384); __type(key, struct fragment_key); __type(value, __u32); } fragments SEC(".maps");
 struct { __uint(type, BPF_MAP_TYPE_ARRAY); __uint(max_entries, 1); __type(key, __u32); __type(value, struct settings); } settings SEC(".maps");
 struct { __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY); __uint(max_entries, 65536); __type(key, __u32); __type(value, struct tally); } server_tallies SEC(".maps");

@@ -24,12 +24,18 @@ INLINE __u32 hash4(__u32 h, const __u32 *words)
 INLINE __u32 flow_hash(const struct service *s, const struct flow_key *key, int with_port)
 {
 	__u32 h = mix(0x6c34, (__u32)key->protocol << 16 | key->vip_port);
-	if (s->pick == PICK_DESTINATION_HASH)
-		return hash4(h, key->vip);
 	h = hash4(hash4(h, key->vip), key->client);
 	if (with_port || (s->flags & SERVICE_HASH_PORT))
 		h = mix(h, key->client_port);
 	return h;
+}
+
+/* The slot of 256 that IPVS's sh (client's address and, with sh-port, port) and dh (virtual address) look into. */
+INLINE __u32 slot_of(const struct service *s, const struct flow_key *key)
+{
+	const __u32 *a = s->pick == PICK_SOURCE_SLOT ? key->client : key->vip;
+	__u32 port = s->pick == PICK_SOURCE_SLOT && (s->flags & SERVICE_HASH_PORT) ? bpf_ntohs(key->client_port) : 0;
+	return ((port + bpf_ntohl(a[0] ^ a[1] ^ a[2] ^ a[3])) * 0x61c88647U) >> 24;
 }
 
 INLINE struct server *server_at(__u32 index)
@@ -76,6 +82,8 @@ static long compare(__u32 position, void *context)
 		weight = 1;
 		break;
 	case LOAD_WEIGHTED:
+	case LOAD_LOCAL:
+	case LOAD_REPLICATED:
 		measure = (__u64)load->active * 256 + load->inactive;
 		break;
 	case LOAD_NEVER_QUEUE:
@@ -89,7 +97,7 @@ static long compare(__u32 position, void *context)
 		break;
 	case LOAD_OVERFLOW:
 		/* the heaviest with room: least 1 / weight */
-		if (load->active >= server->weight)
+		if (load->active > server->weight)
 			return 0;
 		measure = 1;
 		break;
@@ -102,6 +110,143 @@ static long compare(__u32 position, void *context)
 	return 0;
 }
 
+/* Whether a server has less than half the connections that its weight allows. */
+static long idle(__u32 position, void *context)
+{
+	struct comparison *c = context;
+	if (position >= c->service.ring_length)
+		return 1;
+	__u32 index = ring_at(&c->service, position);
+	struct server *server = server_at(index);
+	struct load *load = bpf_map_lookup_elem(&loads, &index);
+	if (!server || !load || (__u64)load->active * 2 >= server->weight)
+		return 0;
+	c->best = index;
+	return 1;
+}
+
+/* lblc, lblcr: more active connections than its weight while another is half idle. */
+INLINE int overloaded(const struct service *s, __u32 index, const struct server *server)
+{
+	struct load *load = bpf_map_lookup_elem(&loads, &index);
+	if (!load || load->active <= server->weight)
+		return 0;
+	struct comparison c = { .service = *s, .best = ~0U };
+	bpf_loop(LOAD_SERVERS_MAX, idle, &c, 0);
+	return c.best != ~0U;
+}
+
+/* A set that has not changed for this long loses its most loaded server (IPVS: lblcr_expiration, a day). */
+#define LOCAL_REST_NS (86400 * SECOND_NS)
+
+/* The least loaded of the servers that a virtual address stays with; ~0 if none of them can be used. Drops the most loaded of a
+ * set that has rested. */
+GLOBAL __u32 local_server(struct locality *known, __u64 now)
+{
+	if (!known)
+		return ~0U;
+	__u32 best = ~0U, worst = 0;
+	__u64 best_load = 0, best_weight = 1, worst_load = 0, worst_weight = 1;
+	for (__u32 n = 0; n < LOCAL_SERVERS; n++) {
+		/* the newest first: it wins against equals */
+		__u32 i = LOCAL_SERVERS - 1 - n;
+		if (i >= known->count)
+			continue;
+		__u32 index = known->server[i];
+		struct server *server = server_at(index);
+		struct load *load = bpf_map_lookup_elem(&loads, &index);
+		if (!server || !load || server->generation != known->generation[i] || !server->weight)
+			continue;
+		__u64 measure = (__u64)load->active * 256 + load->inactive;
+		if (best == ~0U || measure * best_weight < best_load * server->weight) {
+			best = index;
+			best_load = measure;
+			best_weight = server->weight;
+		}
+		if (measure * worst_weight > worst_load * server->weight) {
+			worst = i;
+			worst_load = measure;
+			worst_weight = server->weight;
+		}
+	}
+	if (known->count > 1 && known->count <= LOCAL_SERVERS && now - known->changed_ns > LOCAL_REST_NS) {
+		__u32 last = known->count - 1;
+		if (last < LOCAL_SERVERS && worst < LOCAL_SERVERS) {
+			known->server[worst] = known->server[last];
+			known->generation[worst] = known->generation[last];
+			known->count = last;
+			known->changed_ns = now;
+		}
+	}
+	return best;
+}
+
+/* lblc, lblcr. */
+GLOBAL __u32 schedule_local(const struct service *s, const struct packet *p)
+{
+	if (!s || !p || !s->ring_length)
+		return ~0U;
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct persist_key key = { .service = s->id, .family = p->key.family };
+	__builtin_memcpy(key.client, p->key.vip, 16);
+	struct locality *known = bpf_map_lookup_elem(&localities, &key);
+	if (known) {
+		__u32 index = local_server(known, now);
+		struct server *server = server_at(index);
+		if (server && !overloaded(s, index, server))
+			return index;
+	}
+	struct comparison c = { .service = *s, .best = ~0U };
+	bpf_loop(LOAD_SERVERS_MAX, compare, &c, 0);
+	struct server *server = server_at(c.best);
+	if (!server)
+		return ~0U;
+	__u32 at = known && s->load == LOAD_REPLICATED ? known->count : 0;
+	/* cores that add at the same time may lose one of their servers: the next overload adds it again */
+	if (known) {
+		int there = 0;
+		for (__u32 i = 0; i < LOCAL_SERVERS; i++)
+			there |= i < at && known->server[i] == c.best && known->generation[i] == server->generation;
+		if (!there && at < LOCAL_SERVERS) {
+			known->server[at] = c.best;
+			known->generation[at] = server->generation;
+			known->count = at + 1;
+			known->changed_ns = now;
+		}
+		return c.best;
+	}
+	__u32 zero = 0;
+	struct locality *value = bpf_map_lookup_elem(&new_locality, &zero);
+	if (!value)
+		return c.best;
+	value->changed_ns = now;
+	value->count = 1;
+	value->server[0] = c.best;
+	value->generation[0] = server->generation;
+	bpf_map_update_elem(&localities, &key, value, BPF_ANY);
+	return c.best;
+}
+
+/* Servers that are full or drain are passed over, as far as the ring goes. */
+struct search {
+	struct service service;
+	__u32 start;
+	__u32 found;
+};
+
+static long usable(__u32 step, void *context)
+{
+	struct search *search = context;
+	if (step >= search->service.ring_length)
+		return 1;
+	__u32 index = ring_at(&search->service, (search->start + step) % search->service.ring_length);
+	struct server *server = server_at(index);
+	if (!server || !server->weight || full(index, server))
+		return 0;
+	search->found = index;
+	return 1;
+}
+
 /* Picks a server for a new flow; ~0 if there is none. A flow that will not be kept (or whose entry was lost) is hashed,
  * so that all its packets go the same way. */
 GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashed)
@@ -109,13 +254,17 @@ GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashe
 	if (!s || !p || !s->ring_length)
 		return ~0U;
 	if (s->pick == PICK_LOAD && !hashed) {
+		if (s->load >= LOAD_LOCAL)
+			return schedule_local(s, p);
 		struct comparison c = { .service = *s, .best = ~0U };
 		bpf_loop(LOAD_SERVERS_MAX, compare, &c, 0);
 		return c.best;
 	}
-	int by_hash = hashed || s->pick != PICK_COUNTER;
+	int slots = s->pick == PICK_SOURCE_SLOT || s->pick == PICK_DESTINATION_SLOT;
 	__u32 position;
-	if (by_hash) {
+	if (slots) {
+		position = slot_of(s, &p->key);
+	} else if (hashed || s->pick == PICK_MAGLEV) {
 		position = flow_hash(s, &p->key, hashed && s->pick == PICK_COUNTER);
 	} else {
 		__u32 id = s->id;
@@ -124,15 +273,17 @@ GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashe
 			return ~0U;
 		position = __sync_fetch_and_add(cursor, 1);
 	}
-	for (int i = 0; i < TRIES_MAX; i++) {
-		__u32 index = ring_at(s, (position + i) % s->ring_length);
-		struct server *server = server_at(index);
-		if (server && server->weight && !full(index, server))
-			return index;
-		if (by_hash && !hashed && !(s->flags & SERVICE_FALLBACK))
-			return ~0U;
-	}
-	return ~0U;
+	__u32 index = ring_at(s, position % s->ring_length);
+	struct server *server = server_at(index);
+	if (server && server->weight && !full(index, server))
+		return index;
+	/* a full server keeps its clients waiting, unless sh-fallback or mh-fallback is set; one that drains does not */
+	if (!hashed && s->pick != PICK_COUNTER && !(s->flags & SERVICE_FALLBACK) && server && server->weight)
+		return ~0U;
+	/* IPVS begins its search at twice the slot */
+	struct search search = { .service = *s, .start = slots ? position * 2 : position, .found = ~0U };
+	bpf_loop(TRIES_MAX, usable, &search, 0);
+	return search.found;
 }
 
 INLINE void mask_client(__u32 *client, __u8 prefix)
@@ -208,9 +359,10 @@ INLINE __u8 next_state(__u8 state, const struct packet *p)
 	return state;
 }
 
+/* IPVS counts a connection from its SYN on, so that a burst of them is spread. */
 INLINE int is_active(__u8 state)
 {
-	return state == FLOW_ESTABLISHED || state == FLOW_UDP;
+	return state == FLOW_SYN || state == FLOW_ESTABLISHED || state == FLOW_UDP;
 }
 
 /* Whether this core has seen more new flows in this second than it shall keep. */

@@ -1,18 +1,28 @@
 //! Schedulers that can be laid out beforehand: a ring of server indices that the datapath walks (by a counter) or looks
 //! up (by a hash).
 //!
+//! IPVS walks its servers from the one that was added last to the first, and so does everything here but Maglev: index 0 is
+//! the last server of the configuration. `tests/ipvs.rs` plays the same packets to both and compares.
+//!
 //! What depends on the connections of the moment (lc, wlc, sed, nq, ovf, lblc, lblcr) is chosen by the datapath itself
-//! from the same list of servers; [`choose`] is the model its tests compare it with.
+//! from the same list of servers; [`choose`] is the model its tests compare it with. Where a round goes on after a change
+//! is in [`turns`].
 
 use crate::config::model::Scheduler;
+
+pub mod turns;
 
 /// How the datapath uses a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     /// The next entry for each new connection.
     Counter,
-    /// The entry at the hash of the client's (or, for dh, the virtual server's) address.
-    Hash,
+    /// mh: the entry at the hash of the client's and the virtual address.
+    Maglev,
+    /// sh: the slot of the client's address.
+    SourceSlot,
+    /// dh: the slot of the virtual address.
+    DestinationSlot,
     /// The least loaded of the ring's servers by this measure.
     Load(Load),
 }
@@ -22,14 +32,18 @@ pub enum Pick {
 pub enum Load {
     /// lc: connections.
     Connections,
-    /// wlc, lblc, lblcr: connections by weight.
+    /// wlc: connections by weight.
     Weighted,
     /// sed: (active + 1) by weight.
     Expected,
     /// nq: an idle server at once, else sed.
     NeverQueue,
-    /// ovf: the heaviest that has fewer active connections than its weight.
+    /// ovf: the heaviest that has no more active connections than its weight.
     Overflow,
+    /// lblc: a virtual address stays with its server until that is overloaded; then as wlc.
+    Local,
+    /// lblcr: as lblc, but the virtual address gets another server beside the overloaded one.
+    LocalReplicated,
 }
 
 /// How a scheduler is carried out.
@@ -38,11 +52,13 @@ pub fn pick(scheduler: Scheduler) -> Pick {
         Scheduler::RoundRobin | Scheduler::WeightedRoundRobin | Scheduler::FailOver => {
             Pick::Counter
         }
-        Scheduler::SourceHash | Scheduler::DestinationHash | Scheduler::Maglev => Pick::Hash,
+        Scheduler::SourceHash => Pick::SourceSlot,
+        Scheduler::DestinationHash => Pick::DestinationSlot,
+        Scheduler::Maglev => Pick::Maglev,
         Scheduler::LeastConnection => Pick::Load(Load::Connections),
-        Scheduler::WeightedLeastConnection
-        | Scheduler::LocalityLeastConnection
-        | Scheduler::LocalityLeastConnectionReplicated => Pick::Load(Load::Weighted),
+        Scheduler::WeightedLeastConnection => Pick::Load(Load::Weighted),
+        Scheduler::LocalityLeastConnection => Pick::Load(Load::Local),
+        Scheduler::LocalityLeastConnectionReplicated => Pick::Load(Load::LocalReplicated),
         Scheduler::ShortestExpectedDelay => Pick::Load(Load::Expected),
         Scheduler::NeverQueue => Pick::Load(Load::NeverQueue),
         Scheduler::Overflow => Pick::Load(Load::Overflow),
@@ -57,10 +73,12 @@ pub const HASH_SLOTS: usize = 256;
 /// The order of turns of weighted round robin, one full cycle. IPVS's algorithm: the current weight falls by the greatest
 /// common divisor, and whoever has at least that much gets a turn.
 pub fn weighted_round_robin(weights: &[u32]) -> Vec<u32> {
-    let gcd = weights
-        .iter()
-        .filter(|w| **w > 0)
-        .fold(0, |g, w| gcd(g, *w));
+    levels(weights).into_iter().flatten().collect()
+}
+
+/// The rounds of one full cycle, the highest level first: who has a turn in each.
+fn levels(weights: &[u32]) -> Vec<Vec<u32>> {
+    let gcd = divisor(weights);
     let Some(max) = weights.iter().max().filter(|m| **m > 0) else {
         return Vec::new();
     };
@@ -73,11 +91,17 @@ pub fn weighted_round_robin(weights: &[u32]) -> Vec<u32> {
         }
         ((u64::from(units) * (RING_MAX as u64 / 2) / total) as u32).max(1)
     };
-    let mut ring = Vec::new();
-    for level in (1..=scale(*max)).rev() {
-        ring.extend((0..weights.len() as u32).filter(|i| scale(weights[*i as usize]) >= level));
-    }
-    ring
+    let in_round = |level: u32| {
+        (0..weights.len() as u32)
+            .filter(|i| scale(weights[*i as usize]) >= level)
+            .collect()
+    };
+    (1..=scale(*max)).rev().map(in_round).collect()
+}
+
+/// The greatest common divisor of the weights that are not 0; 0 if there are none.
+fn divisor(weights: &[u32]) -> u32 {
+    weights.iter().fold(0, |g, w| gcd(*w, g))
 }
 
 fn gcd(a: u32, b: u32) -> u32 {
@@ -102,19 +126,20 @@ pub fn fail_over(weights: &[u32]) -> Vec<u32> {
     best.into_iter().collect()
 }
 
-/// sh and dh: each server fills as many neighbouring slots as its weight, round and round.
-pub fn hash_slots(weights: &[u32]) -> Vec<u32> {
-    let turns: Vec<u32> = (0..weights.len() as u32)
-        .filter(|i| weights[*i as usize] > 0)
-        .collect();
-    if turns.is_empty() {
-        return Vec::new();
-    }
-    turns
-        .iter()
+/// sh and dh: each server fills as many neighbouring slots as its weight (dh: one), round and round. A server that drains
+/// keeps a slot, so that the others' clients stay where they are; the datapath passes it over.
+pub fn hash_slots(weights: &[u32], weighted: bool) -> Vec<u32> {
+    let slots = |weight: u32| match weighted {
+        true => weight.clamp(1, HASH_SLOTS as u32) as usize,
+        false => 1,
+    };
+    (0..weights.len() as u32)
         .cycle()
-        .flat_map(|i| std::iter::repeat_n(*i, weights[*i as usize].min(HASH_SLOTS as u32) as usize))
-        .take(HASH_SLOTS)
+        .flat_map(|i| {
+            let weight = weights.get(i as usize).copied().unwrap_or(0);
+            std::iter::repeat_n(i, slots(weight))
+        })
+        .take(if weights.is_empty() { 0 } else { HASH_SLOTS })
         .collect()
 }
 
@@ -132,7 +157,8 @@ pub fn choose(load: Load, servers: &[State]) -> Option<usize> {
     let connections = |s: &State| u64::from(s.active) * 256 + u64::from(s.inactive);
     match load {
         Load::Connections => usable().min_by_key(|(_, s)| connections(s)).map(|(i, _)| i),
-        Load::Weighted => least(usable(), connections),
+        // Where the virtual address was before is the datapath's to know.
+        Load::Weighted | Load::Local | Load::LocalReplicated => least(usable(), connections),
         Load::Expected => least(usable(), |s| u64::from(s.active) + 1),
         Load::NeverQueue => usable()
             .find(|(_, s)| s.active == 0)
@@ -140,7 +166,7 @@ pub fn choose(load: Load, servers: &[State]) -> Option<usize> {
             .or_else(|| least(usable(), |s| u64::from(s.active) + 1)),
         Load::Overflow => {
             let mut best: Option<(usize, u32)> = None;
-            for (i, s) in usable().filter(|(_, s)| s.active < s.weight) {
+            for (i, s) in usable().filter(|(_, s)| s.active <= s.weight) {
                 if best.is_none_or(|(_, w)| s.weight > w) {
                     best = Some((i, s.weight));
                 }
@@ -197,10 +223,11 @@ mod tests {
 
     #[test]
     fn hash_tables_are_full() {
-        let t = hash_slots(&[1, 2, 0]);
+        let t = hash_slots(&[1, 2, 0], true);
         assert_eq!(t.len(), HASH_SLOTS);
-        assert_eq!(letters(&t[..6]), "ABBABB");
-        assert!(hash_slots(&[0]).is_empty());
+        assert_eq!(letters(&t[..6]), "ABBCAB");
+        assert_eq!(letters(&hash_slots(&[1, 2, 0], false)[..6]), "ABCABC");
+        assert!(hash_slots(&[], true).is_empty());
     }
 
     fn check(load: Load, servers: &[(u32, u32, u32)], expect: Option<usize>) {
@@ -225,8 +252,8 @@ mod tests {
         check(Load::Weighted, &[(1, 1, 0), (4, 3, 0)], Some(1));
         check(Load::Expected, &[(1, 0, 0), (3, 1, 0)], Some(1));
         check(Load::NeverQueue, &[(3, 1, 0), (1, 0, 9)], Some(1));
-        check(Load::Overflow, &[(2, 2, 0), (5, 4, 0), (9, 9, 0)], Some(1));
-        check(Load::Overflow, &[(1, 1, 0)], None);
+        check(Load::Overflow, &[(2, 2, 0), (5, 5, 0), (9, 10, 0)], Some(1));
+        check(Load::Overflow, &[(1, 2, 0)], None);
         check(Load::Weighted, &[(0, 0, 0)], None);
     }
 

@@ -238,19 +238,7 @@ fn scheduler(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
         return;
     };
     v.scheduler = Scheduler::from_name(&word.text);
-    if matches!(
-        v.scheduler,
-        Some(Scheduler::LocalityLeastConnection | Scheduler::LocalityLeastConnectionReplicated)
-    ) {
-        a.cx.report(
-            Severity::Unsupported,
-            Some(word.place()),
-            format!(
-                "scheduler {} is not supported yet: it would be wlc",
-                word.text
-            ),
-        );
-    } else if word.text == "twos" {
+    if word.text == "twos" {
         a.cx.report(
             Severity::Unsupported,
             Some(word.place()),

@@ -7,7 +7,7 @@ use super::programs::{LoadError, Programs, Sizes};
 use super::ring::{Range, Rings};
 use crate::config::model::{Forwarding, Protocol, Scheduler};
 use crate::maglev;
-use crate::sched::{self, Load, Pick};
+use crate::sched::{self, Load, Pick, turns};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
@@ -212,6 +212,10 @@ impl Director {
                 None => return Err(LoadError::Missing("room for another virtual server")),
             },
         };
+        let old = self.installed.get(&service.name).map(|i| &i.service);
+        if let Some(turn) = next_turn(old, service, || self.programs.cursor(id).unwrap_or(0)) {
+            self.programs.set_cursor(id, turn)?;
+        }
         let mut flags = 0;
         for (set, bit) in [
             (service.hash_port, layout::SERVICE_HASH_PORT),
@@ -470,18 +474,41 @@ impl Director {
     }
 }
 
+/// The turn a round robin goes on with when its servers change; None if nothing is to be written.
+fn next_turn(old: Option<&Service>, new: &Service, taken: impl Fn() -> u32) -> Option<u32> {
+    let list = |s: &Service| -> Vec<turns::Turn<(IpAddr, u16)>> {
+        let walk = s.servers.iter().rev();
+        walk.map(|s| ((s.ip, s.port), s.weight)).collect()
+    };
+    let old = old.filter(|o| o.scheduler == new.scheduler);
+    match (new.scheduler, old) {
+        (Scheduler::RoundRobin, Some(o)) => {
+            Some(turns::after_round_robin(&list(o), taken(), &list(new)))
+        }
+        (Scheduler::WeightedRoundRobin, Some(o)) => {
+            Some(turns::after_weighted(&list(o), taken(), &list(new)))
+        }
+        (Scheduler::WeightedRoundRobin, None) => Some(turns::first_weighted(&list(new))),
+        (Scheduler::RoundRobin, None) => Some(0),
+        _ => None,
+    }
+}
+
 /// How a service picks, and the order of its servers in the ring.
 fn ring(service: &Service) -> (u8, u8, Vec<u32>) {
-    let weights: Vec<u32> = service.servers.iter().map(|s| s.weight).collect();
+    // In walking order: the last of the configuration first.
+    let weights: Vec<u32> = service.servers.iter().rev().map(|s| s.weight).collect();
     let order = match service.scheduler {
         Scheduler::RoundRobin => sched::round_robin(&weights),
         Scheduler::WeightedRoundRobin => sched::weighted_round_robin(&weights),
         Scheduler::FailOver => sched::fail_over(&weights),
-        Scheduler::SourceHash | Scheduler::DestinationHash => sched::hash_slots(&weights),
+        Scheduler::SourceHash => sched::hash_slots(&weights, true),
+        Scheduler::DestinationHash => sched::hash_slots(&weights, false),
         Scheduler::Maglev => {
             let backends: Vec<maglev::Backend> = service
                 .servers
                 .iter()
+                .rev()
                 .map(|s| maglev::Backend {
                     address: s.ip,
                     port: s.port,
@@ -492,12 +519,13 @@ fn ring(service: &Service) -> (u8, u8, Vec<u32>) {
         }
         _ => sched::round_robin(&weights),
     };
+    let last = (service.servers.len() as u32).saturating_sub(1);
+    let order = order.into_iter().map(|i| last - i).collect();
     match sched::pick(service.scheduler) {
         Pick::Counter => (layout::PICK_COUNTER, 0, order),
-        Pick::Hash if service.scheduler == Scheduler::DestinationHash => {
-            (layout::PICK_DESTINATION_HASH, 0, order)
-        }
-        Pick::Hash => (layout::PICK_SOURCE_HASH, 0, order),
+        Pick::Maglev => (layout::PICK_MAGLEV, 0, order),
+        Pick::SourceSlot => (layout::PICK_SOURCE_SLOT, 0, order),
+        Pick::DestinationSlot => (layout::PICK_DESTINATION_SLOT, 0, order),
         Pick::Load(load) => {
             let load = match load {
                 Load::Connections => 0,
@@ -505,6 +533,8 @@ fn ring(service: &Service) -> (u8, u8, Vec<u32>) {
                 Load::Expected => 2,
                 Load::NeverQueue => 3,
                 Load::Overflow => 4,
+                Load::Local => 5,
+                Load::LocalReplicated => 6,
             };
             (layout::PICK_LOAD, load, order)
         }

@@ -13,9 +13,10 @@ pub const SETTINGS: usize = 32;
 pub const TALLY: usize = 24;
 
 pub const PICK_COUNTER: u8 = 0;
-pub const PICK_SOURCE_HASH: u8 = 1;
-pub const PICK_DESTINATION_HASH: u8 = 2;
+pub const PICK_MAGLEV: u8 = 1;
+pub const PICK_DESTINATION_SLOT: u8 = 2;
 pub const PICK_LOAD: u8 = 3;
+pub const PICK_SOURCE_SLOT: u8 = 4;
 
 pub const SERVICE_HASH_PORT: u8 = 1;
 pub const SERVICE_FALLBACK: u8 = 2;
@@ -236,7 +237,7 @@ impl FlowEntry {
     }
     /// Whether lc and its kin count it as active.
     pub fn active(&self) -> bool {
-        matches!(self.state, 2 | 5)
+        matches!(self.state, 1 | 2 | 5)
     }
 }
 

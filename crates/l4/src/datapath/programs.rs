@@ -106,6 +106,7 @@ pub struct Programs {
     servers: Array<MapData, Bytes<SERVER>>,
     loads: Array<MapData, Bytes<LOAD>>,
     rings: Array<MapData, u32>,
+    cursors: Array<MapData, u32>,
     flows: HashMap<MapData, Bytes<FLOW_KEY>, Bytes<FLOW>>,
     settings: Array<MapData, Bytes<SETTINGS>>,
     server_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
@@ -140,6 +141,7 @@ impl Programs {
             .map_max_entries("replies", sizes.flows / 4)
             .map_max_entries("templates", sizes.flows / 4)
             .map_max_entries("vips", sizes.vips)
+            .map_max_entries("localities", sizes.vips)
             .map_max_entries("servers", sizes.servers)
             .map_max_entries("loads", sizes.servers)
             .map_max_entries("server_tallies", sizes.servers)
@@ -155,6 +157,7 @@ impl Programs {
             servers: take(&mut ebpf, "servers")?,
             loads: take(&mut ebpf, "loads")?,
             rings: take(&mut ebpf, "rings")?,
+            cursors: take(&mut ebpf, "cursors")?,
             flows: take(&mut ebpf, "flows")?,
             settings: take(&mut ebpf, "settings")?,
             server_tallies: take(&mut ebpf, "server_tallies")?,
@@ -272,6 +275,13 @@ impl Programs {
             self.rings.set(at, *server, 0).map_err(map("rings"))?;
         }
         Ok(())
+    }
+    /// How many turns of its ring a service has had.
+    pub fn cursor(&self, id: u32) -> Result<u32, LoadError> {
+        self.cursors.get(&id, 0).map_err(map("cursors"))
+    }
+    pub fn set_cursor(&mut self, id: u32, turns: u32) -> Result<(), LoadError> {
+        self.cursors.set(id, turns, 0).map_err(map("cursors"))
     }
     pub fn set_settings(&mut self, settings: &Settings) -> Result<(), LoadError> {
         self.settings
