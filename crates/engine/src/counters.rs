@@ -231,6 +231,8 @@ pub struct FrontendCounters {
     pub h2_req: Counter,
     pub h3_req: Counter,
     pub other_req: Counter,
+    /// Lines logged (`%lc`).
+    pub log_lines: Counter,
     pub last_change_ms: Counter,
 }
 
@@ -323,10 +325,27 @@ impl FrontendCounters {
         }
         self.responses.clear();
         for c in [
-            &self.conn_total, &self.sess_total, &self.req_total, &self.bytes_in, &self.bytes_out, &self.denied_req,
-            &self.denied_resp, &self.denied_conn, &self.denied_sess, &self.failed_req, &self.intercepted,
-            &self.failed_rewrites, &self.internal_errors, &self.h1_sess, &self.h2_sess, &self.h3_sess,
-            &self.other_sess, &self.h1_req, &self.h2_req, &self.h3_req, &self.other_req,
+            &self.conn_total,
+            &self.sess_total,
+            &self.req_total,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.denied_req,
+            &self.denied_resp,
+            &self.denied_conn,
+            &self.denied_sess,
+            &self.failed_req,
+            &self.intercepted,
+            &self.failed_rewrites,
+            &self.internal_errors,
+            &self.h1_sess,
+            &self.h2_sess,
+            &self.h3_sess,
+            &self.other_sess,
+            &self.h1_req,
+            &self.h2_req,
+            &self.h3_req,
+            &self.other_req,
         ] {
             c.set(0);
         }
@@ -339,7 +358,12 @@ impl ServingCounters {
         self.sessions.reset_max();
         self.queued.reset_max();
         self.sess_rate.reset_max();
-        for m in [&self.queue_time, &self.connect_time, &self.response_time, &self.total_time] {
+        for m in [
+            &self.queue_time,
+            &self.connect_time,
+            &self.response_time,
+            &self.total_time,
+        ] {
             m.reset_max();
         }
         if !all {
@@ -347,9 +371,23 @@ impl ServingCounters {
         }
         self.responses.clear();
         for c in [
-            &self.sess_total, &self.bytes_in, &self.bytes_out, &self.denied_req, &self.denied_resp, &self.failed_conns,
-            &self.failed_resp, &self.retries, &self.redispatches, &self.failed_rewrites, &self.internal_errors,
-            &self.lb_total, &self.client_aborts, &self.server_aborts, &self.connects, &self.reuses, &self.req_total,
+            &self.sess_total,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.denied_req,
+            &self.denied_resp,
+            &self.failed_conns,
+            &self.failed_resp,
+            &self.retries,
+            &self.redispatches,
+            &self.failed_rewrites,
+            &self.internal_errors,
+            &self.lb_total,
+            &self.client_aborts,
+            &self.server_aborts,
+            &self.connects,
+            &self.reuses,
+            &self.req_total,
         ] {
             c.set(0);
         }

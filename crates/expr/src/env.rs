@@ -176,7 +176,8 @@ pub struct StreamInfo {
     pub res_captures: Vec<Option<Vec<u8>>>,
     pub cookie_capture_req: Option<Vec<u8>>,
     pub cookie_capture_res: Option<Vec<u8>>,
-    pub unique_id: Option<Vec<u8>>,
+    /// What `unique-id-format` made, on its first use: read it with [`Env::unique_id`].
+    pub unique_id: std::cell::OnceCell<Vec<u8>>,
     /// The request line as first received, for `%r`, `capture.req.*`: rules may have changed the request since.
     pub first_line: Vec<u8>,
     /// Priority set by `set-priority-class` and `-offset`.
@@ -262,7 +263,7 @@ impl StreamInfo {
             res_captures: Vec::new(),
             cookie_capture_req: None,
             cookie_capture_res: None,
-            unique_id: None,
+            unique_id: std::cell::OnceCell::new(),
             first_line: Vec::new(),
             prio_class: 0,
             prio_offset: 0,
@@ -422,6 +423,10 @@ pub trait Env {
 
     fn stream(&self) -> Option<&StreamInfo> {
         None
+    }
+    /// The stream's unique id (`%ID`, `unique-id`), made now if it was not yet.
+    fn unique_id(&self) -> Option<&[u8]> {
+        self.stream()?.unique_id.get().map(Vec::as_slice)
     }
     fn conn(&self, _side: Side) -> Option<&ConnInfo> {
         None

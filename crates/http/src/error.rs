@@ -45,6 +45,8 @@ pub enum ErrorKind {
     WebsocketKey,
     #[error("payload with a method that has none in http/1.0")]
     Payload,
+    #[error("broken chunk right behind the head")]
+    Chunk,
 }
 
 impl ErrorKind {
@@ -80,6 +82,7 @@ impl ErrorKind {
             ErrorKind::HostMismatch => "host_mismatch",
             ErrorKind::WebsocketKey => "websocket_key",
             ErrorKind::Payload => "payload",
+            ErrorKind::Chunk => "chunk",
         }
     }
 }

@@ -78,6 +78,13 @@ impl Headers {
             .sum()
     }
 
+    /// Whether one more header with `text` bytes of name and value keeps them within `most` bytes on the wire.
+    pub fn fits(&self, text: usize, most: usize) -> bool {
+        // what was removed still counts in the quick look
+        self.buf.len() + text + 4 * (self.lines.len() + 1) <= most
+            || self.wire_len() + text + 4 <= most
+    }
+
     /// All headers in order, as `(name, value)`; the value is without surrounding blanks.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> + Clone {
         self.lines

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluice_config::model::{Global, LogFormatKind, LogTarget, PeerAddr, PortSpec, Proxy};
+use sluice_config::model::{Global, LogFormatKind, LogTarget, Mode, PeerAddr, PortSpec, Proxy};
 use sluice_engine::Runtime;
 
 use crate::stream::Stream;
@@ -134,11 +134,10 @@ impl LogSender {
     pub fn stream(&self, s: &Stream, fe: &Proxy, level: u8) {
         let mut line = self.line.borrow_mut();
         line.clear();
-        let incomplete = s.info.status == 400 && s.info.tr_ms < 0;
+        // a connection that failed before it carried a request
+        let no_request = fe.mode == Mode::Http && !s.has_req;
         match &fe.log.error_format {
-            Some(f) if incomplete || s.info.term_cause == b'S' && s.info.term_phase == b'C' => {
-                f.write(s, &mut line)
-            }
+            Some(f) if no_request => f.write(s, &mut line),
             _ => fe.log.format.write(s, &mut line),
         }
         let mut structured = Vec::new();
@@ -202,7 +201,12 @@ impl LogSender {
                     facility: target.facility,
                     level: level.max(target.min_level),
                     tag: tag.or(g.log_tag.as_deref()).unwrap_or("haproxy"),
-                    hostname,
+                    // RFC 5424 has a dash for what is not told
+                    hostname: if g.log_send_hostname.is_none() && format == LogFormatKind::Rfc5424 {
+                        "-"
+                    } else {
+                        hostname
+                    },
                     pid: self.runtime.pid,
                     wall_us,
                     structured,

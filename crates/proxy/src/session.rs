@@ -14,6 +14,7 @@ use sluice_engine::state::ListenerState;
 use sluice_expr::env::{Addr, ConnInfo};
 use sluice_expr::vars::{Usage, Vars};
 
+use crate::backend::ServerConn;
 use crate::net::{Buf, Timer, Transport};
 use crate::stream::rules::Verdict;
 use crate::stream::{Stream, http, tcp};
@@ -66,6 +67,8 @@ pub struct Client {
     pub read_closed: bool,
     /// A body is being thrown away or an answer was early: this connection carries no further request.
     pub must_close: bool,
+    /// The server connection of its last request, kept for this client alone (`http-reuse never`).
+    pub own: Option<Box<ServerConn>>,
 }
 
 /// Runs one client connection to its end.
@@ -80,6 +83,7 @@ pub async fn run(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
         timer: Timer::default(),
         read_closed: false,
         must_close: false,
+        own: None,
     };
     let Some(sess) = Box::pin(begin(&w, &l, &mut client, peer)).await else {
         return;
@@ -154,7 +158,9 @@ async fn begin(
         if !matches!(verdict, Verdict::Next | Verdict::Accept) {
             l.state.fe.denied_sess.inc();
             l.listener.counters.denied_sess.inc();
-            end_at_once(client, verdict);
+            if matches!(verdict, Verdict::SilentDrop { .. }) {
+                end_at_once(client, verdict);
+            }
             return None;
         }
     }

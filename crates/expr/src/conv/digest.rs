@@ -21,6 +21,14 @@ converters! {
         => "The message authentication code (RFC 2104) by a digest and a key, which is base64 or a variable holding base64.";
 }
 
+/// What a server answers to a `Sec-WebSocket-Key` to prove that it took part in the handshake (RFC 6455 section 4.2.2).
+pub fn websocket_accept(key: &[u8]) -> String {
+    use base64::Engine;
+    const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    let hash = Algorithm::SHA1.hash(&[key, GUID]);
+    base64::engine::general_purpose::STANDARD.encode(hash.as_ref())
+}
+
 /// A digest algorithm.
 #[derive(Clone, Copy)]
 pub enum Algorithm {

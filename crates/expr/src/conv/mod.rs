@@ -110,6 +110,7 @@ mod base64;
 mod compare;
 mod date;
 mod digest;
+pub use digest::websocket_accept;
 mod fix;
 mod forwarded;
 mod gcm;

@@ -12,7 +12,7 @@ fetches! {
         => "The request header captured in a slot.";
     "capture.res.hdr" (Sint) -> Str, RESPONSE_KEPT, |a, env, _| capture(a, env, |s| &s.res_captures), prepare |a, _| slot(a)
         => "The response header captured in a slot.";
-    "unique-id" () -> Str, ANYWHERE, |_, env, _| text(env.stream().and_then(|s| s.unique_id.as_deref()))
+    "unique-id" () -> Str, ANYWHERE, |_, env, _| text(env.unique_id())
         => "The id `unique-id-format` made.";
     "accept_date" (; Str) -> Sint, CLIENT, |a, env, _| date(a, env, |s| s.accept_us), prepare |a, _| prepare_unit(a, 0)
         => "When the connection was accepted, in seconds (or `ms`, `us`) since the epoch.";
@@ -211,7 +211,7 @@ mod tests {
         (s.term_cause, s.term_phase) = (b'S', b'C');
         (s.backend_queue, s.srv_queue, s.prio_class, s.prio_offset) = (10, 11, -12, 13);
         s.last_rule = Some(("a.cfg".into(), 14));
-        s.unique_id = Some(b"abc".to_vec());
+        s.unique_id = b"abc".to_vec().into();
         (
             s.client_timeout_ms,
             s.server_timeout_ms,

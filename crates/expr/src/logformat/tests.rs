@@ -86,7 +86,9 @@ fn answered() -> TestEnv {
     s.first_line = b"GET /p/a?q=1&x=\"y\" HTTP/1.1".to_vec();
     s.cookie_capture_req = Some(b"sid=zz".to_vec());
     s.cookie_capture_res = Some(b"sid=abc".to_vec());
-    s.unique_id = Some(b"7F000001:D4A8_7F000001:46A1_6B02090C_0000:0C31".to_vec());
+    s.unique_id = b"7F000001:D4A8_7F000001:46A1_6B02090C_0000:0C31"
+        .to_vec()
+        .into();
     s.req_captures = vec![
         Some(b"ex|ample{}#\"".to_vec()),
         Some("\\]\té".as_bytes().to_vec()),

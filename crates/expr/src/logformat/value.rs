@@ -100,7 +100,7 @@ fn of_stream<'e>(tag: Tag, s: &'e StreamInfo, env: &'e dyn Env) -> Field<'e> {
             [] => Field::Encoded(BAD_REQUEST, Map::Url),
             line => Field::Encoded(line, Map::Url),
         },
-        Tag::UniqueId => bytes(s.unique_id.as_deref()),
+        Tag::UniqueId => bytes(env.unique_id()),
         Tag::Origin => match s.log_origin {
             "" => Field::Text(b"unspec"),
             origin => Field::Text(origin.as_bytes()),

@@ -38,6 +38,8 @@ pub struct Attempts {
     pub forced: bool,
     /// The server that failed just now.
     pub avoid: Option<u32>,
+    /// A whole exchange is being repeated, not only a connection attempt.
+    pub again: bool,
 }
 
 /// Gives the stream a server and one of its slots, waiting in a queue if it must.
@@ -147,8 +149,9 @@ async fn wait(
     );
     counters.queued.enter();
     match index {
-        Some(_) => s.info.srv_queue += ticket.ahead,
-        None => s.info.backend_queue += ticket.ahead,
+        // the place itself counts as one passed
+        Some(_) => s.info.srv_queue += ticket.ahead + 1,
+        None => s.info.backend_queue += ticket.ahead + 1,
     }
     let place = Place {
         w,

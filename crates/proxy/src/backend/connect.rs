@@ -99,6 +99,7 @@ pub async fn connect(
         reused: false,
         input: None,
         requests: 0,
+        key: 0,
     };
     if let Some(how) = server
         .and_then(|srv| srv.send_proxy.as_ref())

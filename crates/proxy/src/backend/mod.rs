@@ -24,6 +24,9 @@ pub struct ServerConn {
     /// Bytes read beyond the last message.
     pub input: Option<Buf>,
     pub requests: u64,
+    /// What the server was told of the client on it (PROXY header, source address): only a stream that would say the
+    /// same may reuse it. 0: nothing.
+    pub key: u64,
 }
 
 /// One of a server's connection slots (`maxconn`), given back when dropped.

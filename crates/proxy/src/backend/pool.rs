@@ -37,11 +37,15 @@ impl Pools {
             .get(id.index as usize)
     }
 
-    /// The connection used last that is still alive: warm caches, and the others may age.
-    pub fn take(&self, w: &Worker, id: ServerId) -> Option<ServerConn> {
+    /// The connection used last that is still alive (warm caches, and the others may age) and has the same `key`.
+    pub fn take(&self, w: &Worker, id: ServerId, key: u64) -> Option<ServerConn> {
         let pool = self.pool(id)?;
         loop {
-            let idle = pool.borrow_mut().pop()?;
+            let idle = {
+                let mut pool = pool.borrow_mut();
+                let at = pool.iter().rposition(|c| c.conn.key == key)?;
+                pool.remove(at)
+            };
             w.runtime().server(id).idle_conns.fetch_sub(1, Relaxed);
             if is_alive(&idle.conn) {
                 return Some(ServerConn {
@@ -117,7 +121,7 @@ impl Pools {
 
 /// Nothing to read: neither a close nor an answer nobody asked for. Costs no system call while the runtime knows of no
 /// event.
-fn is_alive(c: &ServerConn) -> bool {
+pub fn is_alive(c: &ServerConn) -> bool {
     let mut byte = [0];
     matches!(c.io.try_read(&mut byte), Err(e) if e.kind() == std::io::ErrorKind::WouldBlock)
 }

@@ -253,7 +253,11 @@ fn header_v2(s: &Stream, how: &SendProxy, src: &Addr, dst: &Addr) -> Vec<u8> {
             tlv(TYPE_AUTHORITY, host);
         }
     }
-    if let (true, Some(id)) = (how.unique_id, &s.info.unique_id) {
+    if let Some(id) = how
+        .unique_id
+        .then(|| sluice_expr::env::Env::unique_id(s))
+        .flatten()
+    {
         tlv(TYPE_UNIQUE_ID, id);
     }
     for (kind, format) in &how.tlvs {

@@ -67,6 +67,8 @@ pub struct Pump {
     pipe: Option<Pipe>,
     /// Bytes written of the message, head included.
     pub written: u64,
+    /// Bytes of it that were there at the start.
+    first: u64,
     pub awaits: Awaits,
     /// When the pump last moved a byte, for the timeouts.
     pub progress: Instant,
@@ -103,6 +105,7 @@ impl Pump {
         splice: SpliceChoice,
     ) -> Self {
         Pump {
+            first: head.len() as u64,
             head,
             head_sent: 0,
             buf: buf.filter(|b| !b.is_empty()),
@@ -150,6 +153,11 @@ impl Pump {
     /// Whether the message ended on the sender's side (its connection may carry another one).
     pub fn is_complete(&self) -> bool {
         self.ended
+    }
+
+    /// Bytes written of the body, without the head it began with.
+    pub fn body_written(&self) -> u64 {
+        self.written.saturating_sub(self.first)
     }
 
     /// The buffer given back, for the next message on the connection.
@@ -413,6 +421,28 @@ impl Limiter {
         }
         self.timer.poll(cx, Some(due))
     }
+}
+
+/// Keeps the request's body for another attempt when all of it came together with the head; otherwise it cannot be
+/// repeated, as in HAProxy.
+pub fn hold_what_is_there(s: &mut Stream, client: &mut Client) {
+    if s.req_body.active || !s.req.framing.has_body() {
+        return;
+    }
+    let Some(buf) = &mut client.input else { return };
+    if !matches!(s.req_decoder.clone().advance(buf.data()), Ok(step) if step.done) {
+        return;
+    }
+    let payload = &mut s.req_body.payload;
+    let step = s
+        .req_decoder
+        .decode(buf.data(), &mut |d: &[u8]| payload.extend_from_slice(d));
+    let Ok(step) = step else { return };
+    buf.consume(step.consumed);
+    if buf.is_empty() {
+        client.input = None;
+    }
+    (s.req_body.active, s.req_body.complete, s.req_body.ended) = (true, true, true);
 }
 
 /// How holding a body ended.

@@ -66,6 +66,19 @@ impl Env for Stream {
     fn stream(&self) -> Option<&StreamInfo> {
         Some(&self.info)
     }
+    fn unique_id(&self) -> Option<&[u8]> {
+        if let Some(id) = self.info.unique_id.get() {
+            return Some(id);
+        }
+        let format = self.frontend().unique_id_format.as_ref()?;
+        // a format that names the id itself finds none
+        if self.making_id.replace(true) {
+            return None;
+        }
+        let id = self.render(format);
+        self.making_id.set(false);
+        Some(self.info.unique_id.get_or_init(|| id))
+    }
     fn conn(&self, side: Side) -> Option<&ConnInfo> {
         match side {
             Side::Client => Some(&self.sess.client),

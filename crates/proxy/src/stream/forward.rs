@@ -10,7 +10,7 @@ use sluice_config::model::{
     Proxy,
 };
 use sluice_expr::Type;
-use sluice_http::{Framing, Headers, Request, normalize};
+use sluice_http::{Framing, Headers, Request, Version, normalize};
 
 use super::Stream;
 use super::http::Fate;
@@ -98,7 +98,10 @@ impl Stream {
             && !n.wants_upgrade()
             && !be.options.contains(Options::HTTP_PRETEND_KEEPALIVE)
         {
-            self.req.headers.add("Connection", "close");
+            // closing is what HTTP/1.0 means anyway
+            if self.req.version >= Version::HTTP_11 {
+                self.req.headers.add("Connection", "close");
+            }
         } else if self.req.version.minor == 0 {
             self.req.headers.add("Connection", "keep-alive");
         }

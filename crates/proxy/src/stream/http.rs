@@ -9,7 +9,10 @@
 use std::rc::Rc;
 
 use sluice_config::model::{ConnMode, Options, Proxy};
-use sluice_http::{HeadScan, Limits, Method, ParseError, Parsed, Version, parse_request};
+use sluice_http::{
+    BodyDecoder, ErrorKind, Framing, HeadScan, Limits, Method, ParseError, Parsed, Version,
+    parse_request,
+};
 
 use super::Stream;
 use super::reply::Local;
@@ -136,6 +139,7 @@ async fn ended_before_request(
     let timed_out = std::mem::take(&mut sess.client.err) == ERR_TIMEOUT;
     let mut s = w.lend_stream();
     s.begin(l, sess);
+    s.start_us = s.sess.accept_mono_us;
     let quiet = l
         .proxy
         .options
@@ -143,8 +147,7 @@ async fn ended_before_request(
     if timed_out {
         if !l.proxy.options.contains(Options::HTTP_IGNORE_PROBES) {
             s.count_bad_request();
-            let local = s.error_response(408);
-            s.answer(client, local).await;
+            refuse(&mut s, client, 408).await;
         }
         s.info.status = 408;
         s.terminate(b'c', b'R');
@@ -196,10 +199,23 @@ async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<
         match parse_request(buf.data(), &mut scan, &limits, &mut s.req) {
             Ok(Parsed::Complete { consumed }) => {
                 buf.consume(consumed);
+                // broken framing right behind the head condemns the whole request
+                if s.req.framing == Framing::Chunked
+                    && BodyDecoder::new(Framing::Chunked)
+                        .advance(buf.data())
+                        .is_err()
+                {
+                    let fault = ParseError {
+                        kind: ErrorKind::Chunk,
+                        at: consumed,
+                    };
+                    return Err(bad_request(s, client, buf, fault).await);
+                }
                 if !buf.is_empty() {
                     client.input = Some(buf);
                 }
                 s.has_req = true;
+                s.is_http = true;
                 return Ok(());
             }
             Ok(Parsed::Partial) => {}
@@ -219,15 +235,13 @@ async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<
                 if scan.is_idle() && l.proxy.options.contains(Options::DONTLOGNULL) {
                     s.info.log_level = Some(None);
                 }
-                let local = s.error_response(400);
-                return Err(s.answer_and(client, local, Fate::Close).await);
+                return Err(refuse(s, client, 400).await);
             }
             Err(()) => {
                 s.count_bad_request();
                 s.tick();
                 s.terminate(b'c', b'R');
-                let local = s.error_response(408);
-                return Err(s.answer_and(client, local, Fate::Close).await);
+                return Err(refuse(s, client, 408).await);
             }
         }
     }
@@ -255,8 +269,15 @@ async fn bad_request(s: &mut Stream, client: &mut Client, buf: Buf, e: ParseErro
     s.count_bad_request();
     s.terminate(b'P', b'R');
     crate::capture::remember_request(s.info.frontend, &s.sess.client, buf.data(), e);
-    let local = s.error_response(e.status());
-    s.answer_and(client, local, Fate::Close).await
+    refuse(s, client, e.status()).await
+}
+
+/// Answers a request that never became one. The log counts no bytes, as no stream carried them.
+async fn refuse(s: &mut Stream, client: &mut Client, status: u16) -> Fate {
+    let local = s.error_response(status);
+    let fate = s.answer_and(client, local, Fate::Close).await;
+    s.info.bytes_out = 0;
+    fate
 }
 
 /// The limits a head must keep, a request's or a response's.
@@ -309,7 +330,7 @@ impl Stream {
         self.after_response_rules();
         self.res.headers.remove("Connection");
         self.mark_connection(close);
-        self.info.status = self.res.status.into();
+        self.info.status = local.status.unwrap_or(self.res.status).into();
         let mut out = std::mem::take(&mut self.out);
         out.clear();
         self.res.write_to(&mut out);
@@ -371,10 +392,14 @@ impl Stream {
 
     /// Says in the response what becomes of the connection, where the version's default does not.
     pub fn mark_connection(&mut self, close: bool) {
-        let client_is_11 = !self.has_req || self.req.version >= Version::HTTP_11;
+        let old_client = self.has_req && self.req.version < Version::HTTP_11;
+        let old_response = self.res.version < Version::HTTP_11;
         if close {
-            self.res.headers.add("Connection", "close");
-        } else if !client_is_11 {
+            // closing is what HTTP/1.0 means anyway
+            if !old_response || self.res.framing == Framing::Chunked {
+                self.res.headers.add("Connection", "close");
+            }
+        } else if old_client || old_response {
             self.res.headers.add("Connection", "keep-alive");
         }
     }

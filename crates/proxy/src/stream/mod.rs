@@ -18,6 +18,7 @@ pub mod reply;
 pub mod request;
 pub mod response;
 pub mod rules;
+pub mod serve;
 pub mod tcp;
 
 use std::cell::RefCell;
@@ -78,6 +79,8 @@ pub struct Stream {
     /// Connection to the server, as expressions see it.
     pub server_conn: ConnInfo,
     pub req: Request,
+    /// It carries HTTP: `req` is a message of it and not only what a rule read in TCP mode.
+    pub is_http: bool,
     /// `req` holds a parsed head.
     pub has_req: bool,
     pub res: Response,
@@ -104,6 +107,8 @@ pub struct Stream {
     pub held: Held,
     /// The line was written before the end (`option logasap`).
     pub logged: bool,
+    /// The unique id is being made.
+    pub making_id: std::cell::Cell<bool>,
 }
 
 /// What rules changed for this stream only.
@@ -152,6 +157,7 @@ impl Stream {
             info: StreamInfo::new(ProxyId(0)),
             server_conn: ConnInfo::default(),
             req: Request::new(),
+            is_http: false,
             has_req: false,
             res: Response::new(),
             has_res: false,
@@ -169,12 +175,14 @@ impl Stream {
             set: Overrides::default(),
             held: Held::default(),
             logged: false,
+            making_id: Default::default(),
             w,
         }
     }
 
     /// Makes the record ready for another stream, keeping what it has allocated. The session's part must still be in.
     pub fn forget(&mut self) {
+        self.is_http = false;
         self.has_req = false;
         self.has_res = false;
         self.logged = false;

@@ -45,7 +45,6 @@ impl Stream {
     /// The request's head is complete.
     pub fn note_request(&mut self, fe: &sluice_config::model::Proxy) {
         self.tick();
-        self.info.tr_ms = self.elapsed_ms();
         let state = self.w.runtime().proxy(self.info.frontend).clone();
         let now_ms = self.now.mono_us / 1000;
         state.fe.req_total.inc();
@@ -62,11 +61,9 @@ impl Stream {
         line.extend_from_slice(self.req.method_str());
         line.push(b' ');
         line.extend_from_slice(self.req.target());
-        line.extend_from_slice(if self.req.version.minor == 0 {
-            b" HTTP/1.0"
-        } else {
-            b" HTTP/1.1"
-        });
+        let v = self.req.version;
+        line.extend_from_slice(b" HTTP/");
+        line.extend_from_slice(&[b'0' + v.major % 10, b'.', b'0' + v.minor % 10]);
         line.truncate(most);
 
         // A slot for each declared header, of the response too: the log shows the empty ones.
@@ -83,13 +80,12 @@ impl Stream {
             }
         }
         self.capture_request_cookie(fe);
-        if let Some(format) = &fe.unique_id_format {
-            let id = self.render(format);
-            if let Some(header) = &fe.unique_id_header {
-                self.req.headers.add(header, &id);
-            }
-            self.info.unique_id = Some(id);
-        }
+    }
+
+    /// The rules are through with the request: from here on the time is the proxy's and the server's.
+    pub fn request_processed(&mut self) {
+        self.tick();
+        self.info.tr_ms = self.elapsed_ms();
     }
 
     /// The response's head is there.
@@ -295,6 +291,9 @@ impl Stream {
         self.info.fe_conn = rt.proxy(self.info.frontend).fe.conns.now();
         self.info.be_conn = rt.proxy(self.info.backend).be.sessions.now();
         self.info.srv_conn = self.server_state().map_or(0, |s| s.counters.sessions.now());
+        let lines = &rt.proxy(self.info.frontend).fe.log_lines;
+        self.info.log_counter = lines.value();
+        lines.inc();
         w.logs.stream(self, fe, level);
     }
 

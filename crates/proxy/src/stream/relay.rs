@@ -129,7 +129,6 @@ pub async fn relay(
         if matches!(cause, b'C' | b'S') {
             s.count_abort(cause == b'C');
         }
-        client.io.reset_on_close();
     }
     if no_linger || cause != b'-' {
         conn.io.reset_on_close();

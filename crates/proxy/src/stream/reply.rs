@@ -20,6 +20,8 @@ pub struct Local {
     pub close: bool,
     /// Nothing at all is to be sent (an empty errorfile): just close.
     pub silent: bool,
+    /// The status the log shows when a file says another one than was decided on.
+    pub status: Option<u16>,
 }
 
 impl Local {
@@ -28,6 +30,7 @@ impl Local {
             body,
             close: false,
             silent: false,
+            status: None,
         }
     }
 }
@@ -49,7 +52,7 @@ impl Stream {
                 .map(|(_, r)| r.clone())
         };
         match custom(be).or_else(|| custom(fe)) {
-            Some(ErrorReply::Raw(raw)) => self.raw_response(&raw),
+            Some(ErrorReply::Raw(raw)) => self.raw_response(&raw, status),
             Some(ErrorReply::Location { code, url }) => {
                 self.start_response(code);
                 self.res.headers.add("Content-Length", "0");
@@ -71,6 +74,7 @@ impl Stream {
                     body: page.body.as_bytes().to_vec(),
                     close: page.close,
                     silent: false,
+                    status: None,
                 }
             }
             None => {
@@ -82,12 +86,13 @@ impl Stream {
     }
 
     /// A whole response from a file, checked when the configuration was loaded.
-    fn raw_response(&mut self, raw: &Arc<[u8]>) -> Local {
+    fn raw_response(&mut self, raw: &Arc<[u8]>, status: u16) -> Local {
         if raw.is_empty() {
             return Local {
                 body: Vec::new(),
                 close: true,
                 silent: true,
+                status: Some(status),
             };
         }
         let limits = Limits {
@@ -110,6 +115,7 @@ impl Stream {
                     body,
                     close,
                     silent: false,
+                    status: Some(status),
                 }
             }
             _ => {
@@ -124,7 +130,7 @@ impl Stream {
     pub fn reply_response(&mut self, r: &Reply) -> Local {
         let body = match &r.content {
             ReplyContent::Default => return self.error_response(r.status),
-            ReplyContent::Raw(raw) => return self.raw_response(raw),
+            ReplyContent::Raw(raw) => return self.raw_response(raw, r.status),
             ReplyContent::Empty => Vec::new(),
             ReplyContent::Bytes(b) => b.to_vec(),
             ReplyContent::Format(f) => self.render(f),
@@ -161,7 +167,7 @@ impl Stream {
         Some(Local::new(Vec::new()))
     }
 
-    fn redirect_target(&self, r: &Redirect) -> Option<Vec<u8>> {
+    pub fn redirect_target(&self, r: &Redirect) -> Option<Vec<u8>> {
         let path = if r.drop_query {
             self.req.path()
         } else {
@@ -261,7 +267,10 @@ impl Stream {
     fn finish_length(&mut self, body: &[u8]) {
         let r: &mut Response = &mut self.res;
         r.headers.remove("Transfer-Encoding");
-        r.headers.set("Content-Length", body.len().to_string());
+        // a 204 has no content, not even one of length 0 (RFC 9110 section 8.6)
+        if r.status != 204 {
+            r.headers.set("Content-Length", body.len().to_string());
+        }
         r.framing = Framing::Length(body.len() as u64);
     }
 }

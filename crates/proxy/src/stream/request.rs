@@ -6,7 +6,8 @@ use std::sync::Arc;
 use sluice_config::model::{BackendTarget, Mode, Options, Proxy, Rule, Service};
 use sluice_expr::ProxyId;
 use sluice_expr::acl::Tri;
-use sluice_http::Method;
+use sluice_expr::env::Env;
+use sluice_http::{Method, Version};
 
 use super::Stream;
 use super::http::Fate;
@@ -42,8 +43,8 @@ impl Stream {
         if fe.options.contains(Options::HTTP_BUFFER_REQUEST) {
             self.hold_request_body(client, None, u64::MAX).await?;
         }
-        self.restrict_header_names(&fe, client).await?;
         self.request_rules(&fe, &fe.http_request, client).await?;
+        self.restrict_header_names(&fe, client).await?;
         self.stats_of(&fe, client).await?;
         self.switch_backend(&fe);
         self.enter_backend();
@@ -56,8 +57,10 @@ impl Stream {
                 self.hold_request_body(client, None, u64::MAX).await?;
             }
             self.request_rules(&be, &be.http_request, client).await?;
+            self.restrict_header_names(&be, client).await?;
             self.stats_of(&be, client).await?;
         }
+        self.request_processed();
         if !be.is_backend() || be.mode != Mode::Http {
             self.terminate(b'S', b'C');
             let local = self.error_response(503);
@@ -66,6 +69,7 @@ impl Stream {
         if let Some(post_max) = super::forward::wants_body(&be, &self.req) {
             self.hold_request_body(client, None, post_max).await?;
         }
+        self.unique_id_header(&fe);
         self.forwarding_headers(&fe, &be);
         Ok(())
     }
@@ -103,6 +107,8 @@ impl Stream {
                 verdict => {
                     self.count_denied_request();
                     self.terminate(b'P', b'R');
+                    // to these rules the request was never read
+                    self.info.first_line.clear();
                     return Err(self.abort(client, verdict));
                 }
             }
@@ -149,12 +155,14 @@ impl Stream {
         match verdict {
             Verdict::Next | Verdict::Accept => Ok(()),
             Verdict::Deny(r) => {
+                self.request_processed();
                 self.count_denied_request();
                 self.terminate(b'P', b'R');
                 let local = self.reply_response(&r);
                 Err(self.answer(client, local).await)
             }
             Verdict::Return(r) => {
+                self.request_processed();
                 self.fe_state().fe.intercepted.inc();
                 self.terminate(b'L', b'R');
                 let local = self.reply_response(&r);
@@ -162,6 +170,7 @@ impl Stream {
             }
             Verdict::Redirect(r) => match self.redirect_response(&r) {
                 Some(local) => {
+                    self.request_processed();
                     self.fe_state().fe.intercepted.inc();
                     self.terminate(b'L', b'R');
                     Err(self.answer(client, local).await)
@@ -169,13 +178,9 @@ impl Stream {
                 None => Ok(()),
             },
             Verdict::Auth { realm } => {
-                self.terminate(b'P', b'R');
-                self.count_denied_request();
-                let realm = if realm.is_empty() {
-                    p.stats.as_ref().map_or("", |s| &s.realm)
-                } else {
-                    &realm
-                };
+                self.request_processed();
+                self.terminate(b'L', b'R');
+                let realm = if realm.is_empty() { &p.name } else { &*realm };
                 let to_proxy = self.uses_proxy_headers();
                 let local = self.auth_response(realm, to_proxy);
                 Err(self.answer(client, local).await)
@@ -183,13 +188,15 @@ impl Stream {
             Verdict::Tarpit(r) => {
                 self.count_denied_request();
                 self.tarpit(client).await;
+                // the log shows the time as one spent waiting
+                self.info.tw_ms = self.elapsed_ms();
                 self.terminate(b'P', b'T');
                 let local = self.reply_response(&r);
-                Err(self.answer_and(client, local, Fate::Close).await)
+                Err(self.answer(client, local).await)
             }
             Verdict::Service(Service::PrometheusExporter) => {
                 self.fe_state().fe.intercepted.inc();
-                self.terminate(b'L', b'R');
+                self.served_here("PROMEX");
                 let w = self.w.clone();
                 let page = sluice_control::prometheus::page(
                     w.runtime(),
@@ -201,7 +208,11 @@ impl Stream {
             }
             Verdict::Failed => {
                 self.fe_state().fe.internal_errors.inc();
-                Err(self.deny_with(client, 500, b'I').await)
+                Err(self.deny_with(client, 500, b'P').await)
+            }
+            Verdict::Bad => {
+                self.fe_state().fe.failed_req.inc();
+                Err(self.deny_with(client, 400, b'P').await)
             }
             verdict => {
                 self.count_denied_request();
@@ -233,6 +244,9 @@ impl Stream {
     }
 
     async fn early_hint(&mut self, name: &[u8], value: &[u8], client: &mut Client) {
+        if self.req.version < Version::HTTP_11 {
+            return;
+        }
         let mut out = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
         out.extend_from_slice(name);
         out.extend_from_slice(b": ");
@@ -245,7 +259,7 @@ impl Stream {
             .await;
     }
 
-    /// Keeps the client waiting for `timeout tarpit`, until it gives up.
+    /// Keeps the client waiting for `timeout tarpit`.
     async fn tarpit(&mut self, client: &mut Client) {
         let t = &self.backend().timeouts;
         let ms = self
@@ -255,11 +269,7 @@ impl Stream {
             .or(t.tarpit_ms)
             .or(t.connect_ms);
         let deadline = after_ms(ms.or(Some(0)));
-        while let Ok(Some(_)) = client
-            .io
-            .read(&self.w.bufs.clone(), &mut client.timer, deadline)
-            .await
-        {}
+        client.timer.until(deadline).await;
         self.tick();
     }
 
@@ -290,14 +300,20 @@ impl Stream {
             {
                 continue;
             }
-            let verdict = self.run_rules(std::slice::from_ref(rule), 0);
+            let mut verdict = self.run_rules(std::slice::from_ref(rule), 0);
             if matches!(verdict, Verdict::Accept) {
                 break;
+            }
+            if let Verdict::Auth { realm } = &mut verdict {
+                if realm.is_empty() {
+                    realm.clone_from(&stats.realm);
+                }
             }
             self.obey(p, verdict, client).await?;
         }
         if !stats.auth.is_empty() && !self.stats_password_ok(&stats.auth) {
-            self.terminate(b'P', b'R');
+            self.request_processed();
+            self.terminate(b'L', b'R');
             let to_proxy = self.uses_proxy_headers();
             let local = self.auth_response(&stats.realm, to_proxy);
             return Err(self.answer(client, local).await);
@@ -307,7 +323,7 @@ impl Stream {
         }
         let admin = p.stats_admin.iter().any(|c| c.eval(self) == Tri::Pass);
         self.fe_state().fe.intercepted.inc();
-        self.terminate(b'L', b'R');
+        self.served_here("STATS");
         let w = self.w.clone();
         let page = {
             let uri = self.req.path_and_query().unwrap_or(b"/");
@@ -324,6 +340,23 @@ impl Stream {
         };
         let local = self.page_response(page);
         Err(self.answer(client, local).await)
+    }
+
+    /// A page of our own answers, named in the log where a server stands otherwise.
+    fn served_here(&mut self, applet: &str) {
+        self.request_processed();
+        self.info.applet = Some(applet.into());
+        self.terminate(b'L', b'R');
+    }
+
+    /// `unique-id-header`.
+    fn unique_id_header(&mut self, fe: &Proxy) {
+        let Some(header) = &fe.unique_id_header else {
+            return;
+        };
+        if let Some(id) = Env::unique_id(self).map(<[u8]>::to_vec) {
+            self.req.headers.add(header, &id);
+        }
     }
 
     fn stats_password_ok(&self, auth: &[(String, String)]) -> bool {
@@ -428,19 +461,16 @@ impl Stream {
         let deadline = after_ms(time_ms.or(t.http_request_ms).or(t.client_ms));
         match super::body::hold(self, client, deadline, at_least).await {
             super::body::Held::Enough => Ok(()),
-            // the rule's own time limit: go on with what is there
-            super::body::Held::Timeout if time_ms.is_some() => Ok(()),
             super::body::Held::Timeout => {
                 self.count_bad_request();
-                self.terminate(b'c', b'D');
+                self.terminate(b'c', b'R');
                 let local = self.error_response(408);
                 Err(self.answer_and(client, local, Fate::Close).await)
             }
             super::body::Held::Closed => {
-                self.count_bad_request();
-                self.terminate(b'C', b'D');
-                let local = self.error_response(400);
-                Err(self.answer_and(client, local, Fate::Close).await)
+                // it is not going to read an answer
+                self.terminate(b'C', b'R');
+                Err(Fate::Close)
             }
             super::body::Held::Bad => {
                 self.count_bad_request();

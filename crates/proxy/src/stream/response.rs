@@ -6,21 +6,21 @@
 //!    +--retry----+------------------+------------------+   (nothing sent to the client yet, attempts left)
 //! ```
 
-use std::io;
 use std::rc::Rc;
 use std::task::Poll;
 
-use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn, Source};
+use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn};
 use sluice_engine::passive::Seen;
+use sluice_expr::env::UNREACHED;
 use sluice_http::{BodyDecoder, Framing, HeadScan, Parsed, Version, encode_chunk, parse_response};
 
 use super::Stream;
 use super::body::{Awaits, End, Pump, Recode, SpliceChoice};
 use super::http::{Fate, head_limits};
 use super::rules::{Later, Verdict};
-use crate::backend::assign::{self, Attempts, NoServer};
-use crate::backend::connect::{self, ConnectFail};
-use crate::backend::{ServerConn, Slot};
+use super::serve::Unserved;
+use crate::backend::ServerConn;
+use crate::backend::assign::{self, Attempts};
 use crate::net::{Buf, Deadline, after_ms};
 use crate::session::Client;
 use crate::worker::Worker;
@@ -57,17 +57,27 @@ impl Stream {
         let mut attempts = Attempts::default();
         self.find_persistence(&be, &mut attempts);
         let mut left = self.set.retries.unwrap_or(be.retries);
+        if be.retry_on.difference(RetryOn::CONN_FAILURE) != RetryOn::empty()
+            && !self.set.no_l7_retry
+        {
+            super::body::hold_what_is_there(self, client);
+        }
         loop {
             let (slot, conn) = match self
-                .server_connection(client, &mut attempts, &mut left)
+                .server_connection(client, &be, &mut attempts, &mut left)
                 .await
             {
                 Ok(got) => got,
-                Err(fate) => return fate,
+                Err(Unserved::Redirect(local)) => return self.answer(client, local).await,
+                Err(why) => {
+                    self.note_unserved(&why);
+                    let local = self.error_response(503);
+                    return self.answer(client, local).await;
+                }
             };
             let (was_reused, was_first_try) =
                 (conn.reused, left == self.set.retries.unwrap_or(be.retries));
-            let outcome = self.exchange(client, conn, &be).await;
+            let outcome = self.exchange(client, conn, &be, left > 0).await;
             self.sess.server_fd = None;
             drop(slot);
             match outcome {
@@ -85,6 +95,7 @@ impl Stream {
                     }
                     if left > 0 && self.retry_wanted(&be, &why) && self.may_resend() {
                         left -= 1;
+                        attempts.again = true;
                         self.count_retry();
                         if be.redispatch != 0 {
                             attempts.avoid = self.info.server.map(|s| s.index);
@@ -92,154 +103,27 @@ impl Stream {
                         }
                         continue;
                     }
-                    return self.give_up(client, why, was_reused).await;
+                    return self.give_up(client, why).await;
                 }
             }
         }
-    }
-
-    /// A connection to a server: assigned, then reused or made, with retries.
-    async fn server_connection(
-        &mut self,
-        client: &mut Client,
-        attempts: &mut Attempts,
-        left: &mut u32,
-    ) -> Result<(Option<Slot>, ServerConn), Fate> {
-        let w = self.w.clone();
-        let be = w.model().proxy(self.info.backend).clone();
-        loop {
-            let slot = if be.servers.is_empty() {
-                None
-            } else {
-                match assign::assign(self, client, attempts).await {
-                    Ok(slot) => Some(slot),
-                    Err(why) => return Err(self.no_server(client, why).await),
-                }
-            };
-            self.tick();
-            self.info.tw_ms = self.elapsed_ms() - self.info.tr_ms.max(0);
-            if let Some(local) = self.server_redirect() {
-                drop(slot);
-                return Err(self.answer(client, local).await);
-            }
-            if let Some(conn) = slot.as_ref().and_then(|s| self.reusable(s)) {
-                self.connected(&conn);
-                return Ok((slot, conn));
-            }
-            let made = match &slot {
-                Some(slot) => {
-                    let server = w.runtime().server(slot.server).clone();
-                    let addr = server.addr.load_full();
-                    match connect::target(&addr, self) {
-                        Some(t) => {
-                            connect::connect(self, &mut client.timer, t, Some(&server.conf)).await
-                        }
-                        None => Err(ConnectFail::Refused(io::ErrorKind::AddrNotAvailable.into())),
-                    }
-                }
-                None => match super::forward::direct_target(self, &be) {
-                    Some(t) => connect::connect(self, &mut client.timer, t, None).await,
-                    None => return Err(self.no_server(client, NoServer::NoneUsable).await),
-                },
-            };
-            self.tick();
-            match made {
-                Ok(mut conn) => {
-                    conn.server = slot.as_ref().map(|s| s.server);
-                    self.count_connect();
-                    self.connected(&conn);
-                    return Ok((slot, conn));
-                }
-                Err(fail) => {
-                    drop(slot);
-                    if *left == 0 || !be.retry_on.contains(RetryOn::CONN_FAILURE) {
-                        return Err(self.connect_failed(client, fail).await);
-                    }
-                    *left -= 1;
-                    self.retry_connect(client, attempts, *left).await;
-                }
-            }
-        }
-    }
-
-    /// Prepares another attempt: another server where redispatching is due, else the same after a pause.
-    pub async fn retry_connect(&mut self, client: &mut Client, attempts: &mut Attempts, left: u32) {
-        let be = self.backend();
-        let done = be.retries.saturating_sub(left);
-        let due = match be.redispatch {
-            0 => false,
-            n if n > 0 => done % n as u32 == 0,
-            n => done % (be.retries as i32 + 1 + n).max(1) as u32 == 0,
-        };
-        let rotates =
-            be.redispatch != 0 && attempts.wanted.is_none() && self.be_state().usable_servers() > 1;
-        self.count_retry();
-        if (due || rotates) && !attempts.forced {
-            attempts.avoid = self.info.server.map(|s| s.index);
-            attempts.wanted = None;
-            return;
-        }
-        attempts.wanted = self.info.server.map(|s| s.index);
-        // the same server again: give it a moment
-        const TURN_AROUND_MS: u64 = 1000;
-        let pause = self
-            .connect_timeout_ms()
-            .map_or(TURN_AROUND_MS, |t| t.min(TURN_AROUND_MS));
-        client.timer.until(after_ms(Some(pause))).await;
-    }
-
-    fn count_retry(&mut self) {
-        self.info.retries += 1;
-        self.be_state().be.retries.inc();
-        if let Some(server) = self.server_state() {
-            server.counters.retries.inc();
-        }
-    }
-
-    /// Notes a connection that is there.
-    fn connected(&mut self, conn: &ServerConn) {
-        let since = self.info.tr_ms.max(0) + self.info.tw_ms.max(0);
-        self.info.tc_ms = (self.elapsed_ms() - since).max(0);
-        self.server_conn = conn.info.clone();
-        self.sess.server_fd = Some(std::os::fd::AsRawFd::as_raw_fd(&conn.io));
-        self.enter_server(conn.reused);
-    }
-
-    /// An idle connection this stream may use (`http-reuse`).
-    fn reusable(&self, slot: &Slot) -> Option<ServerConn> {
-        let be = self.backend();
-        let first = self.sess.client.requests == 0;
-        let mine = self.sess.last_server == Some(slot.server);
-        let allowed = match be.http_reuse {
-            HttpReuse::Never => false,
-            HttpReuse::Safe => !first || mine,
-            HttpReuse::Aggressive => !first || self.req.method.is_idempotent(),
-            HttpReuse::Always => true,
-        };
-        let private = self.private_connection(be);
-        (allowed && !private && self.frontend_mode() == ConnMode::KeepAlive)
-            .then(|| self.w.pools.take(&self.w, slot.server))?
-    }
-
-    /// A connection tied to this client: its source address or its PROXY header tell who it is.
-    fn private_connection(&self, be: &Proxy) -> bool {
-        let tells = |s: &Source| s.usesrc.is_some();
-        let server = self.server_state().map(|s| &s.conf);
-        be.source.as_ref().is_some_and(tells)
-            || server.is_some_and(|s| {
-                s.send_proxy.as_ref().is_some_and(|p| p.wanted)
-                    || s.source.as_ref().is_some_and(tells)
-            })
-            || self.set.server_mark.is_some()
-            || self.set.server_tos.is_some()
     }
 
     /// One request over one connection.
-    async fn exchange(&mut self, client: &mut Client, mut conn: ServerConn, be: &Proxy) -> Outcome {
+    async fn exchange(
+        &mut self,
+        client: &mut Client,
+        mut conn: ServerConn,
+        be: &Proxy,
+        may_retry: bool,
+    ) -> Outcome {
         let w = self.w.clone();
         conn.requests += 1;
         let mut up = self.upload(client, be);
-        let (buf, up_done) = match self.response_head(client, &mut conn, &mut up, be).await {
+        let (buf, up_done) = match self
+            .response_head(client, &mut conn, &mut up, be, may_retry)
+            .await
+        {
             Ok(got) => got,
             Err(why) => {
                 // what was not sent yet may still be wanted by another attempt
@@ -254,7 +138,17 @@ impl Stream {
         if self.res.framing == Framing::Tunnel {
             return Outcome::Finished(self.tunnel(client, &mut conn, up, buf).await);
         }
+        let (framing, keeps) = (self.res.framing, self.res.persistent());
         if let Err(fate) = self.response_rules(client).await {
+            let data = buf.as_ref().map_or(&[][..], Buf::data);
+            let whole = matches!(
+                BodyDecoder::new(framing).advance(data),
+                Ok(step) if step.done && step.consumed == data.len()
+            );
+            // nobody wants the response; its connection lives on when all of it is there
+            if whole && keeps && up_done && up.is_complete() {
+                self.keep_connection(&w, client, conn);
+            }
             return Outcome::Finished(fate);
         }
         Outcome::Finished(
@@ -308,6 +202,7 @@ impl Stream {
         conn: &mut ServerConn,
         up: &mut Pump,
         be: &Proxy,
+        may_retry: bool,
     ) -> Result<(Option<Buf>, bool), NoResponse> {
         let w = self.w.clone();
         let limits = head_limits(
@@ -406,9 +301,15 @@ impl Stream {
                             // nobody asked for another protocol
                             return Err(NoResponse::Junk);
                         }
+                        let broken = BodyDecoder::new(self.res.framing)
+                            .advance(b.data())
+                            .is_err();
+                        if broken || self.breaks_websocket() {
+                            return Err(NoResponse::Junk);
+                        }
                         self.note_response();
                         let status = self.res.status;
-                        if retries_status(be.retry_on, status) && self.may_resend() {
+                        if may_retry && retries_status(be.retry_on, status) && self.may_resend() {
                             return Err(NoResponse::Status(status));
                         }
                         return Ok((buf.filter(|b| !b.is_empty()), up_done));
@@ -474,6 +375,7 @@ impl Stream {
     }
 
     async fn obey_response(&mut self, client: &mut Client, verdict: Verdict) -> Fate {
+        self.info.tsrv_ms = UNREACHED;
         let local = match verdict {
             Verdict::Deny(r) => {
                 self.terminate(b'P', b'H');
@@ -496,7 +398,7 @@ impl Stream {
                 }
             }
             Verdict::Failed => {
-                self.terminate(b'I', b'H');
+                self.terminate(b'P', b'H');
                 self.fe_state().fe.internal_errors.inc();
                 self.error_response(500)
             }
@@ -528,11 +430,14 @@ impl Stream {
         let server_keeps = framing.is_delimited()
             && self.res.persistent()
             && self.frontend_mode() == ConnMode::KeepAlive;
+        // a refused CONNECT has no body after all
+        let refused = self.req.framing == Framing::Tunnel && up.body_written() == 0;
+        up_done |= refused;
         let upgraded_body_left = !up_done;
         let close = !delimited
             || !self.req.persistent()
             || self.req.noticed.doubtful_framing
-            || self.res.noticed.doubtful_framing
+            || self.res.noticed.doubtful_framing && self.res.version < Version::HTTP_11
             || self.frontend_mode() == ConnMode::Close
             || client.must_close
             || w.is_stopping();
@@ -584,9 +489,9 @@ impl Stream {
         .await;
         self.tick();
         self.info.bytes_out += down.written;
-        self.info.bytes_in += up.written;
+        self.info.bytes_in += up.body_written();
         let fate = self.body_ended(&end, close);
-        let used_up = up_done && up.is_complete();
+        let used_up = up_done && (refused || up.is_complete());
         let (out, rest) = up.into_rest();
         self.out = out;
         let (text, extra) = down.into_rest();
@@ -596,7 +501,7 @@ impl Stream {
         }
         let good = matches!(end, Ok(End::Done));
         if good && server_keeps && used_up && extra.is_none() {
-            self.keep_connection(w, conn);
+            self.keep_connection(w, client, conn);
         }
         if good && upgraded_body_left && !used_up {
             // answered before the request ended: nothing can follow on this connection
@@ -613,7 +518,7 @@ impl Stream {
             Ok(End::SourceClosed | End::SourceError(_)) => {
                 self.count_abort(false);
                 self.terminate(b'S', b'D');
-                Fate::Abort
+                self.cut_short()
             }
             Ok(End::SinkError(_)) => {
                 self.count_abort(true);
@@ -622,18 +527,48 @@ impl Stream {
             }
             Ok(End::Bad(_)) => {
                 self.count_response_error();
-                self.terminate(b'P', b'D');
-                Fate::Abort
+                self.terminate(b'S', b'D');
+                self.cut_short()
             }
             Err(Awaits::Source) => {
                 self.terminate(b's', b'D');
-                Fate::Abort
+                self.cut_short()
             }
             Err(Awaits::Sink) => {
                 self.terminate(b'c', b'D');
                 Fate::Abort
             }
         }
+    }
+
+    /// How a response that stays incomplete ends: where its framing shows what is missing the client may read the
+    /// rest in peace, otherwise only a reset tells.
+    fn cut_short(&self) -> Fate {
+        if self.res.framing.is_delimited() {
+            Fate::Close
+        } else {
+            Fate::Abort
+        }
+    }
+
+    /// A 101 that does not prove that the server understood the WebSocket handshake (RFC 6455 section 4.2.2).
+    fn breaks_websocket(&self) -> bool {
+        if self.res.status != 101 {
+            return false;
+        }
+        let is_websocket = |h: &sluice_http::Headers| {
+            h.values(b"Upgrade")
+                .any(|v| v.eq_ignore_ascii_case(b"websocket"))
+        };
+        let key = self
+            .req
+            .headers
+            .get(b"Sec-WebSocket-Key")
+            .filter(|_| is_websocket(&self.req.headers) && is_websocket(&self.res.headers));
+        key.is_some_and(|key| {
+            let expected = sluice_expr::conv::websocket_accept(key);
+            self.res.headers.get(b"Sec-WebSocket-Accept") != Some(expected.as_bytes())
+        })
     }
 
     /// Framing and connection headers of the response as it goes to the client.
@@ -652,13 +587,16 @@ impl Stream {
     }
 
     /// Keeps the server connection for the next request.
-    fn keep_connection(&mut self, w: &Rc<Worker>, conn: ServerConn) {
-        let be = self.backend();
-        if be.http_reuse == HttpReuse::Never || self.private_connection(be) {
+    fn keep_connection(&mut self, w: &Rc<Worker>, client: &mut Client, conn: ServerConn) {
+        if self.frontend_mode() != ConnMode::KeepAlive {
             return;
         }
         self.sess.last_server = conn.server;
-        w.pools.keep(w, conn);
+        if self.backend().http_reuse == HttpReuse::Never {
+            client.own = Some(Box::new(conn));
+        } else {
+            w.pools.keep(w, conn);
+        }
     }
 
     /// 101 or CONNECT: bytes both ways until either side is done.
@@ -675,7 +613,7 @@ impl Stream {
         self.res.write_to(&mut head);
         self.info.status = self.res.status.into();
         self.sent_head();
-        let sent_up = up.written;
+        let sent_up = up.body_written();
         let (out, rest) = up.into_rest();
         self.out = out;
         let input = client.input.take().or(rest);
@@ -719,7 +657,7 @@ impl Stream {
     }
 
     /// No attempt is left: answers the client for what went wrong.
-    async fn give_up(&mut self, client: &mut Client, why: NoResponse, was_reused: bool) -> Fate {
+    async fn give_up(&mut self, client: &mut Client, why: NoResponse) -> Fate {
         self.tick();
         self.has_res = false;
         let (status, cause, phase) = match why {
@@ -727,9 +665,10 @@ impl Stream {
                 self.observe(Seen::Closed);
                 self.count_response_error();
                 // the client of a kept connection may repeat the request itself: a silent close tells it so
-                if was_reused && self.sess.client.requests > 0 {
+                if self.sess.client.requests > 0 {
                     self.terminate(b'S', b'H');
-                    return Fate::Abort;
+                    self.info.log_level = Some(None);
+                    return Fate::Close;
                 }
                 (502, b'S', b'H')
             }
@@ -746,20 +685,17 @@ impl Stream {
             NoResponse::Status(status) => (status, b'S', b'H'),
             NoResponse::ClientGone => {
                 self.count_abort(true);
-                (
-                    400,
-                    b'C',
-                    if self.req.framing.has_body() {
-                        b'D'
-                    } else {
-                        b'H'
-                    },
-                )
+                // in the middle of its own body: it is not going to read an answer
+                if self.req.framing.has_body() && !self.req_body.ended {
+                    self.terminate(b'C', b'D');
+                    return Fate::Close;
+                }
+                (400, b'C', b'H')
             }
             NoResponse::ClientTimeout => (408, b'c', b'D'),
             NoResponse::BadBody => {
                 self.count_bad_request();
-                (400, b'P', b'D')
+                (400, b'P', b'H')
             }
         };
         self.terminate(cause, phase);
@@ -778,40 +714,6 @@ impl Stream {
             Fate::Close
         };
         self.answer_and(client, local, fate).await
-    }
-
-    async fn no_server(&mut self, client: &mut Client, why: NoServer) -> Fate {
-        self.tick();
-        let (cause, phase) = match why {
-            NoServer::NoneUsable => (b'S', b'C'),
-            NoServer::QueueTimeout => (b's', b'Q'),
-            NoServer::QueueFull => (b'S', b'Q'),
-            NoServer::ClientGone => (b'C', b'Q'),
-        };
-        if why == NoServer::QueueTimeout || why == NoServer::QueueFull {
-            self.be_state().be.failed_conns.inc();
-        }
-        self.info.tw_ms = self.elapsed_ms() - self.info.tr_ms.max(0);
-        self.terminate(cause, phase);
-        let local = self.error_response(503);
-        self.answer(client, local).await
-    }
-
-    async fn connect_failed(&mut self, client: &mut Client, fail: ConnectFail) -> Fate {
-        self.be_state().be.failed_conns.inc();
-        if let Some(server) = self.server_state() {
-            server.counters.failed_conns.inc();
-        }
-        self.terminate(
-            if matches!(fail, ConnectFail::Timeout) {
-                b's'
-            } else {
-                b'S'
-            },
-            b'C',
-        );
-        let local = self.error_response(503);
-        self.answer(client, local).await
     }
 }
 

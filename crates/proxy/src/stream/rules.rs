@@ -49,6 +49,8 @@ pub enum Verdict {
     },
     /// A rewrite failed in strict mode, or an action could not be carried out: an internal error.
     Failed,
+    /// The request itself is at fault: 400.
+    Bad,
 }
 
 /// What a rule waits for.
@@ -71,11 +73,12 @@ impl Stream {
     pub fn run_rules(&mut self, rules: &[Rule], from: usize) -> Verdict {
         for (i, rule) in rules.iter().enumerate().skip(from) {
             if let Some(cond) = &rule.cond {
+                let waits = !self.content_final
+                    && (self.req_content.is_some() || self.res_content.is_some());
                 match cond.eval(self) {
                     Tri::Pass => {}
-                    Tri::Miss if !self.content_final && self.req_content.is_some() => {
-                        return Verdict::Wait { from: i };
-                    }
+                    Tri::Miss if waits => return Verdict::Wait { from: i },
+                    Tri::Miss if cond.eval_final(self) => {}
                     _ => continue,
                 }
             }
@@ -110,6 +113,8 @@ impl Stream {
             Action::Deny(r) => return Verdict::Deny(r.clone()),
             Action::Tarpit(r) => return Verdict::Tarpit(r.clone()),
             Action::Return(r) => return Verdict::Return(r.clone()),
+            // with nothing to say it is no redirect, and the next rule has its turn
+            Action::Redirect(r) if r.ignore_empty && self.redirect_target(r).is_none() => {}
             Action::Redirect(r) => return Verdict::Redirect(r.clone()),
             Action::Auth { realm } => {
                 return Verdict::Auth {
@@ -155,10 +160,29 @@ impl Stream {
             }
 
             Action::AddHeader { name, value } => {
-                self.with_text(value, |s, v| s.headers().add(name, v))
+                let fits = self.with_text(value, |s, v| {
+                    let fits = s.room_for(name.len() + v.len());
+                    if fits {
+                        s.headers().add(name, v);
+                    }
+                    fits
+                });
+                if !fits {
+                    return self.rewrite_failed();
+                }
             }
             Action::SetHeader { name, value } => {
-                self.with_text(value, |s, v| s.headers().set(name, v))
+                let fits = self.with_text(value, |s, v| {
+                    s.headers().remove(name);
+                    let fits = s.room_for(name.len() + v.len());
+                    if fits {
+                        s.headers().add(name, v);
+                    }
+                    fits
+                });
+                if !fits {
+                    return self.rewrite_failed();
+                }
             }
             Action::DelHeader(matcher) => del_header(self.headers(), matcher),
             Action::ReplaceHeader {
@@ -181,7 +205,7 @@ impl Stream {
             Action::SetPath(f) => self.with_text(f, |s, v| s.req.set_path(v)),
             Action::SetPathq(f) => self.with_text(f, |s, v| s.req.set_path_and_query(v)),
             Action::SetQuery(f) => self.with_text(f, |s, v| s.req.set_query(v)),
-            Action::SetUri(f) => self.with_text(f, |s, v| s.req.set_target(v)),
+            Action::SetUri(f) => self.with_text(f, |s, v| s.set_uri(v)),
             Action::ReplacePath { regex, replace } => {
                 let template = self.render(replace);
                 if let Some(new) = self.req.path().and_then(|p| expanded(regex, p, &template)) {
@@ -201,7 +225,7 @@ impl Stream {
             Action::ReplaceUri { regex, replace } => {
                 let template = self.render(replace);
                 if let Some(new) = expanded(regex, self.req.target(), &template) {
-                    self.req.set_target(new);
+                    self.set_uri(&new);
                 }
             }
             Action::NormalizeUri(how) => return self.normalize_uri(*how),
@@ -228,10 +252,15 @@ impl Stream {
                 self.set_var(var, None);
             }
             Action::Capture { expr, slot, len } => {
-                let value = expr
-                    .eval_as(self, Type::Str)
-                    .ok()
-                    .and_then(|s| s.value.bytes().map(<[u8]>::to_vec));
+                let waits = !self.content_final && self.req_content.is_some();
+                let value = match expr.eval_as(self, Type::Str) {
+                    Ok(s) if waits && s.may_change => return Verdict::Wait { from: index },
+                    Err(sluice_expr::value::Absent::NotYet) if waits => {
+                        return Verdict::Wait { from: index };
+                    }
+                    Ok(s) => s.value.bytes().map(<[u8]>::to_vec),
+                    Err(_) => None,
+                };
                 if let Some(mut v) = value {
                     v.truncate(*len);
                     let dir = if self.has_res {
@@ -328,15 +357,42 @@ impl Stream {
     }
 
     /// Gives what a format makes to `act`, without allocating.
-    fn with_text(&mut self, f: &LogFormat, act: impl FnOnce(&mut Stream, &[u8])) {
+    fn with_text<R>(&mut self, f: &LogFormat, act: impl FnOnce(&mut Stream, &[u8]) -> R) -> R {
         if let Some(constant) = f.as_constant() {
             return act(self, constant);
         }
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         f.write(self, &mut text);
-        act(self, &text);
+        let out = act(self, &text);
         self.text = text;
+        out
+    }
+
+    /// Whether a header of this size still fits into the message: a head never outgrows a buffer.
+    fn room_for(&self, header: usize) -> bool {
+        let (headers, line) = if self.has_res {
+            (&self.res.headers, self.res.reason().len())
+        } else {
+            (&self.req.headers, self.req.target().len())
+        };
+        headers.fits(line + header, self.w.model().global.tune.bufsize)
+    }
+
+    /// A rewrite found no room: counted, and with `strict-mode` the end of the message.
+    fn rewrite_failed(&mut self) -> Verdict {
+        self.fe_state().fe.failed_rewrites.inc();
+        if self.held.backend.is_some() {
+            self.be_state().be.failed_rewrites.inc();
+        }
+        if let Some(server) = self.server_state() {
+            server.counters.failed_rewrites.inc();
+        }
+        if self.set.strict_rewriting_off {
+            Verdict::Next
+        } else {
+            Verdict::Failed
+        }
     }
 
     fn int(&self, e: &Expr) -> Option<i64> {
@@ -459,6 +515,14 @@ impl Stream {
         }
     }
 
+    /// A new target; an absolute one names the host too (RFC 9112 section 3.2.2).
+    fn set_uri(&mut self, uri: &[u8]) {
+        self.req.set_target(uri);
+        if let Some(host) = self.req.authority().map(<[u8]>::to_vec) {
+            self.req.headers.set("Host", host);
+        }
+    }
+
     fn normalize_uri(&mut self, how: NormalizeUri) -> Verdict {
         match super::forward::normalized(&self.req, how) {
             Ok(Some(target)) => {
@@ -467,12 +531,7 @@ impl Stream {
             }
             Ok(None) => Verdict::Next,
             // an invalid escape in strict mode: the request is at fault
-            Err(()) => Verdict::Deny(Arc::new(Reply {
-                status: 400,
-                content: ReplyContent::Default,
-                content_type: None,
-                headers: Vec::new(),
-            })),
+            Err(()) => Verdict::Bad,
         }
     }
 }

@@ -4,15 +4,15 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use sluice_config::model::{Mode, Options, Proxy, Rule};
+use sluice_http::{HeadScan, Parsed, parse_request};
 
 use super::Stream;
 use super::body::Pump;
 use super::http::{self};
 use super::rules::{Later, Verdict};
-use crate::backend::assign::{self, Attempts, NoServer};
-use crate::backend::connect::{self, ConnectFail};
-use crate::backend::{ServerConn, Slot};
-use crate::net::{Deadline, after_ms};
+use crate::backend::ServerConn;
+use crate::backend::assign::{self, Attempts};
+use crate::net::{Buf, Deadline, after_ms};
 use crate::session::{Client, Listener, SessionData};
 use crate::worker::Worker;
 
@@ -47,7 +47,7 @@ impl Stream {
             .await
         {
             Inspected::Go => {}
-            Inspected::Http => return true,
+            Inspected::Http => return self.to_http(client),
             Inspected::End => return false,
         }
         self.switch_backend(fe);
@@ -56,14 +56,14 @@ impl Stream {
         if be.id != fe.id {
             if be.mode == Mode::Http {
                 // `use_backend` to an HTTP backend after `switch-mode` or by upgrade
-                return true;
+                return self.to_http(client);
             }
             match self
                 .inspect(client, &be.tcp_request_content, be.tcp_req_inspect_delay_ms)
                 .await
             {
                 Inspected::Go => {}
-                Inspected::Http => return true,
+                Inspected::Http => return self.to_http(client),
                 Inspected::End => return false,
             }
         }
@@ -72,18 +72,27 @@ impl Stream {
             ..Attempts::default()
         };
         let mut left = self.set.retries.unwrap_or(be.retries);
-        let Some((slot, mut conn)) = self.tcp_server(client, &be, &mut attempts, &mut left).await
-        else {
-            return false;
+        let (slot, mut conn) = match self
+            .server_connection(client, &be, &mut attempts, &mut left)
+            .await
+        {
+            Ok(got) => got,
+            Err(why) => {
+                self.note_unserved(&why);
+                return false;
+            }
         };
         let input = self.req_content.take().or(client.input.take());
+        let mut up = Pump::tunnel(input, self.splice_choice(Options::SPLICE_REQUEST))
+            .limited(self.bandwidth(true));
         if !be.tcp_response_content.is_empty() || !fe.tcp_response_content.is_empty() {
-            if !self.inspect_response(client, &mut conn, fe, &be).await {
+            if !self
+                .inspect_response(client, &mut conn, &mut up, fe, &be)
+                .await
+            {
                 return false;
             }
         }
-        let up = Pump::tunnel(input, self.splice_choice(Options::SPLICE_REQUEST))
-            .limited(self.bandwidth(true));
         let down_input = self.res_content.take();
         let down = Pump::tunnel(down_input, self.splice_choice(Options::SPLICE_RESPONSE))
             .limited(self.bandwidth(false));
@@ -93,6 +102,13 @@ impl Stream {
         self.sess.server_fd = None;
         drop(slot);
         false
+    }
+
+    /// The connection goes on as HTTP: what was read belongs to the first request.
+    fn to_http(&mut self, client: &mut Client) -> bool {
+        let read = self.req_content.take().or(client.input.take());
+        client.input = read.filter(|b| !b.is_empty());
+        true
     }
 
     /// `tcp-request content` rules, waiting for data as long as they want some and `inspect-delay` allows.
@@ -108,6 +124,7 @@ impl Stream {
         let deadline = after_ms(delay_ms.or(Some(0)));
         let w = self.w.clone();
         let bufsize = w.model().global.tune.bufsize;
+        // what rules may read stays in `req_content` until a server is found: `use_backend` may read it too
         self.req_content = Some(
             client
                 .input
@@ -117,17 +134,30 @@ impl Stream {
         );
         self.content_final = delay_ms.is_none();
         let mut from = 0;
-        let outcome = loop {
+        if self.req_content.as_ref().is_some_and(Buf::is_empty) {
+            self.read_what_is_there(client);
+        }
+        loop {
+            self.parse_content();
             match self.run_rules(rules, from) {
-                Verdict::Next | Verdict::Accept => break Inspected::Go,
-                Verdict::SwitchModeHttp => break Inspected::Http,
+                Verdict::Next | Verdict::Accept => return Inspected::Go,
+                Verdict::SwitchModeHttp => return Inspected::Http,
                 Verdict::Wait { from: at } => {
                     from = at;
                     let full = self
                         .req_content
                         .as_ref()
                         .is_some_and(|b| b.len() >= bufsize);
-                    self.content_final |= full || !self.more_content(client, deadline).await;
+                    match self.more_content(client, deadline).await {
+                        More::Some => self.content_final |= full,
+                        More::NoMore => self.content_final = true,
+                        More::Broken => {
+                            self.tick();
+                            self.count_abort(true);
+                            self.terminate(b'C', b'R');
+                            return Inspected::End;
+                        }
+                    }
                     self.tick();
                 }
                 Verdict::Later { what, next } => {
@@ -144,43 +174,74 @@ impl Stream {
                     }
                     self.terminate(b'P', b'R');
                     self.abort(client, verdict);
-                    break Inspected::End;
+                    return Inspected::End;
                 }
             }
-        };
-        client.input = self.req_content.take().filter(|b| !b.is_empty());
-        outcome
-    }
-
-    /// Reads more of the client's bytes. False: the time is up or the client is done.
-    async fn more_content(&mut self, client: &mut Client, deadline: Deadline) -> bool {
-        let Some(buf) = &mut self.req_content else {
-            return false;
-        };
-        buf.compact();
-        let n = std::future::poll_fn(|cx| match client.io.poll_read(cx, buf.room()) {
-            Poll::Pending => client.timer.poll(cx, deadline).map(|()| None),
-            ready => ready.map(|r| r.ok()),
-        })
-        .await;
-        match n {
-            Some(n) if n > 0 => {
-                buf.filled(n);
-                true
-            }
-            Some(_) => {
-                client.read_closed = true;
-                false
-            }
-            None => false,
         }
     }
 
-    /// `tcp-response content` rules. False: the stream ends.
+    /// Takes bytes that have arrived already, without waiting.
+    fn read_what_is_there(&mut self, client: &mut Client) {
+        let Some(buf) = &mut self.req_content else {
+            return;
+        };
+        if let Ok(n) = client.io.try_read(buf.room()) {
+            buf.filled(n);
+            client.read_closed |= n == 0;
+        }
+    }
+
+    /// Reads the request's head if the content is HTTP, for rules of TCP mode that look at it (`req.hdr`, `path`).
+    fn parse_content(&mut self) {
+        let Some(buf) = self.req_content.as_ref().filter(|_| !self.has_req) else {
+            return;
+        };
+        // every method begins with a capital; TLS, SSH and most others do not
+        if !buf.data().first().is_some_and(u8::is_ascii_uppercase) {
+            return;
+        }
+        let limits = http::head_limits(&self.w, false);
+        let mut scan = HeadScan::new();
+        self.has_req = matches!(
+            parse_request(buf.data(), &mut scan, &limits, &mut self.req),
+            Ok(Parsed::Complete { .. })
+        );
+    }
+
+    /// Reads more of the client's bytes.
+    async fn more_content(&mut self, client: &mut Client, deadline: Deadline) -> More {
+        let Some(buf) = &mut self.req_content else {
+            return More::NoMore;
+        };
+        if client.read_closed {
+            return More::NoMore;
+        }
+        buf.compact();
+        let read = std::future::poll_fn(|cx| match client.io.poll_read(cx, buf.room()) {
+            Poll::Pending => client.timer.poll(cx, deadline).map(|()| None),
+            ready => ready.map(Some),
+        })
+        .await;
+        match read {
+            Some(Ok(n)) if n > 0 => {
+                buf.filled(n);
+                More::Some
+            }
+            Some(Ok(_)) => {
+                client.read_closed = true;
+                More::NoMore
+            }
+            Some(Err(_)) => More::Broken,
+            None => More::NoMore,
+        }
+    }
+
+    /// `tcp-response content` rules, while the client's bytes go to the server already. False: the stream ends.
     async fn inspect_response(
         &mut self,
         client: &mut Client,
         conn: &mut ServerConn,
+        up: &mut Pump,
         fe: &Proxy,
         be: &Proxy,
     ) -> bool {
@@ -195,6 +256,7 @@ impl Stream {
         } else {
             &[&be.tcp_response_content, &fe.tcp_response_content]
         };
+        let mut sending = true;
         for rules in sets {
             let mut from = 0;
             loop {
@@ -205,22 +267,43 @@ impl Stream {
                         let Some(buf) = &mut self.res_content else {
                             break;
                         };
-                        let n =
-                            std::future::poll_fn(|cx| match conn.io.poll_read(cx, buf.room()) {
+                        let n = std::future::poll_fn(|cx| {
+                            if sending {
+                                // how it ended is seen once more, and told, by the relay
+                                sending =
+                                    up.poll(cx, &w, &mut client.io, &mut conn.io).is_pending();
+                            }
+                            match conn.io.poll_read(cx, buf.room()) {
                                 Poll::Pending => client.timer.poll(cx, deadline).map(|()| 0),
                                 ready => ready.map(|r| r.unwrap_or(0)),
-                            })
-                            .await;
+                            }
+                        })
+                        .await;
                         buf.filled(n);
-                        self.content_final |= n == 0;
+                        self.content_final |= n == 0 || buf.room().is_empty();
                         self.tick();
                     }
                     Verdict::Later { next, .. } => from = next,
+                    // what came before the rule spoke still belongs to the client
+                    Verdict::Close => {
+                        if let Some(buf) = self.res_content.take() {
+                            let timeout = self.client_timeout_ms();
+                            self.info.bytes_out += buf.len() as u64;
+                            // a client that is gone misses nothing
+                            let _ = client
+                                .io
+                                .write_all(buf.data(), &mut client.timer, timeout)
+                                .await;
+                        }
+                        self.info.bytes_in += up.written;
+                        return false;
+                    }
                     verdict => {
                         self.be_state().be.denied_resp.inc();
                         self.fe_state().fe.denied_resp.inc();
                         self.terminate(b'P', b'D');
-                        crate::session::end_at_once(client, verdict);
+                        self.info.bytes_in += up.written;
+                        self.abort(client, verdict);
                         return false;
                     }
                 }
@@ -228,99 +311,15 @@ impl Stream {
         }
         true
     }
+}
 
-    /// A connection to a server for a TCP stream. `None`: the stream ends without one.
-    async fn tcp_server(
-        &mut self,
-        client: &mut Client,
-        be: &Proxy,
-        attempts: &mut Attempts,
-        left: &mut u32,
-    ) -> Option<(Option<Slot>, ServerConn)> {
-        let w = self.w.clone();
-        loop {
-            let slot = if be.servers.is_empty() {
-                None
-            } else {
-                match assign::assign(self, client, attempts).await {
-                    Ok(slot) => Some(slot),
-                    Err(why) => {
-                        self.tcp_unserved(client, why);
-                        return None;
-                    }
-                }
-            };
-            self.tick();
-            self.info.tw_ms = self.elapsed_ms();
-            let made = match &slot {
-                Some(slot) => {
-                    let server = w.runtime().server(slot.server).clone();
-                    let addr = server.addr.load_full();
-                    match connect::target(&addr, self) {
-                        Some(t) => {
-                            connect::connect(self, &mut client.timer, t, Some(&server.conf)).await
-                        }
-                        None => Err(ConnectFail::Refused(
-                            std::io::ErrorKind::AddrNotAvailable.into(),
-                        )),
-                    }
-                }
-                None => match super::forward::direct_target(self, be) {
-                    Some(t) => connect::connect(self, &mut client.timer, t, None).await,
-                    None => {
-                        self.tcp_unserved(client, NoServer::NoneUsable);
-                        return None;
-                    }
-                },
-            };
-            self.tick();
-            match made {
-                Ok(mut conn) => {
-                    conn.server = slot.as_ref().map(|s| s.server);
-                    self.info.tc_ms = (self.elapsed_ms() - self.info.tw_ms).max(0);
-                    self.server_conn = conn.info.clone();
-                    self.sess.server_fd = Some(std::os::fd::AsRawFd::as_raw_fd(&conn.io));
-                    self.count_connect();
-                    self.enter_server(false);
-                    return Some((slot, conn));
-                }
-                Err(fail) => {
-                    drop(slot);
-                    if *left == 0 {
-                        self.be_state().be.failed_conns.inc();
-                        if let Some(server) = self.server_state() {
-                            server.counters.failed_conns.inc();
-                        }
-                        self.terminate(
-                            if matches!(fail, ConnectFail::Timeout) {
-                                b's'
-                            } else {
-                                b'S'
-                            },
-                            b'C',
-                        );
-                        client.io.reset_on_close();
-                        return None;
-                    }
-                    *left -= 1;
-                    self.retry_connect(client, attempts, *left).await;
-                }
-            }
-        }
-    }
-
-    fn tcp_unserved(&mut self, client: &Client, why: NoServer) {
-        self.tick();
-        self.info.tw_ms = self.elapsed_ms();
-        let (cause, phase) = match why {
-            NoServer::NoneUsable => (b'S', b'C'),
-            NoServer::QueueTimeout => (b's', b'Q'),
-            NoServer::QueueFull => (b'S', b'Q'),
-            NoServer::ClientGone => (b'C', b'Q'),
-        };
-        self.terminate(cause, phase);
-        client.io.reset_on_close();
-    }
+/// What a read for content rules brought.
+enum More {
+    Some,
+    /// The time is up or the client is done.
+    NoMore,
+    /// The connection broke.
+    Broken,
 }
 
 /// What content inspection decided.

@@ -1,0 +1,242 @@
+//! Finding a stream its server connection: assign a server, reuse or make a connection, retry. One loop for HTTP and TCP.
+
+use std::io;
+
+use sluice_config::model::{ConnMode, HttpReuse, Proxy, RetryOn, Source, UseSrc};
+
+use super::Stream;
+use super::reply::Local;
+use crate::backend::assign::{self, Attempts, NoServer};
+use crate::backend::connect::{self, ConnectFail};
+use crate::backend::pool::is_alive;
+use crate::backend::{ServerConn, Slot};
+use crate::net::after_ms;
+use crate::session::Client;
+
+/// Why a stream got no connection to a server.
+pub enum Unserved {
+    /// No server, or none in time.
+    NoServer(NoServer),
+    /// The last attempt to connect failed.
+    NotConnected(ConnectFail),
+    /// The server's `redir` answers instead.
+    Redirect(Local),
+}
+
+impl Stream {
+    /// A connection to a server: assigned, then reused or made, with retries.
+    pub async fn server_connection(
+        &mut self,
+        client: &mut Client,
+        be: &Proxy,
+        attempts: &mut Attempts,
+        left: &mut u32,
+    ) -> Result<(Option<Slot>, ServerConn), Unserved> {
+        let w = self.w.clone();
+        loop {
+            let slot = if be.servers.is_empty() {
+                None
+            } else {
+                match assign::assign(self, client, attempts).await {
+                    Ok(slot) => Some(slot),
+                    Err(why) => return Err(Unserved::NoServer(why)),
+                }
+            };
+            self.tick();
+            self.note_redispatch(attempts);
+            // the time of an exchange that is repeated counts as connecting
+            if !attempts.again {
+                self.info.tw_ms = self.elapsed_ms() - self.info.tr_ms.max(0);
+            }
+            if let Some(local) = self.server_redirect() {
+                return Err(Unserved::Redirect(local));
+            }
+            let key = self.connection_key(be);
+            if let Some(conn) = slot.as_ref().and_then(|s| self.reusable(client, s, key)) {
+                self.connected(&conn);
+                return Ok((slot, conn));
+            }
+            let made = match &slot {
+                Some(slot) => {
+                    let server = w.runtime().server(slot.server).clone();
+                    let addr = server.addr.load_full();
+                    match connect::target(&addr, self) {
+                        Some(t) => {
+                            connect::connect(self, &mut client.timer, t, Some(&server.conf)).await
+                        }
+                        None => Err(ConnectFail::Refused(io::ErrorKind::AddrNotAvailable.into())),
+                    }
+                }
+                None => match super::forward::direct_target(self, be) {
+                    Some(t) => connect::connect(self, &mut client.timer, t, None).await,
+                    None => return Err(Unserved::NoServer(NoServer::NoneUsable)),
+                },
+            };
+            self.tick();
+            match made {
+                Ok(mut conn) => {
+                    conn.server = slot.as_ref().map(|s| s.server);
+                    conn.key = key;
+                    self.count_connect();
+                    self.connected(&conn);
+                    return Ok((slot, conn));
+                }
+                Err(fail) => {
+                    drop(slot);
+                    if *left == 0 || !be.retry_on.contains(RetryOn::CONN_FAILURE) {
+                        return Err(Unserved::NotConnected(fail));
+                    }
+                    *left -= 1;
+                    self.retry_connect(client, attempts, *left).await;
+                }
+            }
+        }
+    }
+
+    /// Prepares another attempt: another server where redispatching is due, else the same after a pause.
+    async fn retry_connect(&mut self, client: &mut Client, attempts: &mut Attempts, left: u32) {
+        let be = self.backend();
+        let done = be.retries.saturating_sub(left);
+        let due = match be.redispatch {
+            0 => false,
+            n if n > 0 => done % n as u32 == 0,
+            n => done % (be.retries as i32 + 1 + n).max(1) as u32 == 0,
+        };
+        let rotates =
+            be.redispatch != 0 && attempts.wanted.is_none() && self.be_state().usable_servers() > 1;
+        self.count_retry();
+        if (due || rotates) && !attempts.forced {
+            attempts.avoid = self.info.server.map(|s| s.index);
+            attempts.wanted = None;
+            attempts.again = false;
+            return;
+        }
+        attempts.wanted = self.info.server.map(|s| s.index);
+        attempts.again = true;
+        // the same server again: give it a moment
+        const TURN_AROUND_MS: u64 = 1000;
+        let pause = self
+            .connect_timeout_ms()
+            .map_or(TURN_AROUND_MS, |t| t.min(TURN_AROUND_MS));
+        client.timer.until(after_ms(Some(pause))).await;
+    }
+
+    pub fn count_retry(&mut self) {
+        self.info.retries += 1;
+        self.be_state().be.retries.inc();
+        if let Some(server) = self.server_state() {
+            server.counters.retries.inc();
+        }
+    }
+
+    /// Another server than the one that failed: the log marks the retries with a plus sign.
+    fn note_redispatch(&mut self, attempts: &Attempts) {
+        let now = self.info.server.map(|s| s.index);
+        if self.info.retries == 0 || attempts.avoid.is_none() || attempts.avoid == now {
+            return;
+        }
+        self.info.redispatched = true;
+        self.be_state().be.redispatches.inc();
+        if let Some(server) = self.server_state() {
+            server.counters.redispatches.inc();
+        }
+    }
+
+    /// Notes a connection that is there.
+    fn connected(&mut self, conn: &ServerConn) {
+        let since = self.info.tr_ms.max(0) + self.info.tw_ms.max(0);
+        self.info.tc_ms = (self.elapsed_ms() - since).max(0);
+        self.server_conn = conn.info.clone();
+        self.sess.server_fd = Some(std::os::fd::AsRawFd::as_raw_fd(&conn.io));
+        self.enter_server(conn.reused);
+    }
+
+    /// An idle connection this stream may use (`http-reuse`).
+    fn reusable(&self, client: &mut Client, slot: &Slot, key: u64) -> Option<ServerConn> {
+        // a TCP stream's bytes have no end that would leave a connection over
+        if !self.is_http || self.frontend_mode() != ConnMode::KeepAlive {
+            return None;
+        }
+        if let Some(own) = client.own.take() {
+            if own.server == Some(slot.server) && own.key == key && is_alive(&own) {
+                return Some(ServerConn {
+                    reused: true,
+                    ..*own
+                });
+            }
+        }
+        let be = self.backend();
+        let first = self.sess.client.requests == 0;
+        let mine = self.sess.last_server == Some(slot.server);
+        let allowed = match be.http_reuse {
+            HttpReuse::Never => false,
+            HttpReuse::Safe => !first || mine,
+            HttpReuse::Aggressive => !first || self.req.method.is_idempotent(),
+            HttpReuse::Always => true,
+        };
+        allowed.then(|| self.w.pools.take(&self.w, slot.server, key))?
+    }
+
+    /// What a new connection would tell the server of this client, as a number: the source address, the PROXY header,
+    /// marks. 0 when it tells nothing.
+    fn connection_key(&self, be: &Proxy) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let server = self.server_state().map(|s| &s.conf);
+        let header = server.and_then(|s| s.send_proxy.as_ref().filter(|p| p.wanted));
+        let source = server
+            .and_then(|s| s.source.as_ref())
+            .or(be.source.as_ref())
+            .filter(|s: &&Source| s.usesrc.is_some());
+        let (mark, tos) = (self.set.server_mark, self.set.server_tos);
+        if header.is_none() && source.is_none() && mark.is_none() && tos.is_none() {
+            return 0;
+        }
+        let mut key = DefaultHasher::new();
+        (mark, tos).hash(&mut key);
+        if let Some(how) = header {
+            crate::net::proxy_protocol::header(self, how).hash(&mut key);
+        }
+        let client = &self.sess.client.src;
+        match source.and_then(|s| s.usesrc.as_ref()) {
+            Some(UseSrc::Client) => (client.ip(), client.port()).hash(&mut key),
+            Some(UseSrc::ClientIp) => client.ip().hash(&mut key),
+            Some(UseSrc::Header { name, occurrence }) => self
+                .req
+                .headers
+                .nth_value(name.as_bytes(), *occurrence)
+                .hash(&mut key),
+            Some(UseSrc::Addr(_)) | None => {}
+        }
+        key.finish() | 1
+    }
+
+    /// How the stream ends that found no server: counters, timers and termination flags.
+    pub fn note_unserved(&mut self, why: &Unserved) {
+        self.tick();
+        let (cause, phase) = match why {
+            Unserved::NoServer(NoServer::NoneUsable) => (b'S', b'C'),
+            Unserved::NoServer(NoServer::QueueTimeout) => (b's', b'Q'),
+            Unserved::NoServer(NoServer::QueueFull) => (b'S', b'Q'),
+            Unserved::NoServer(NoServer::ClientGone) => (b'C', b'Q'),
+            Unserved::NotConnected(ConnectFail::Timeout) => (b's', b'C'),
+            Unserved::NotConnected(_) => (b'S', b'C'),
+            Unserved::Redirect(_) => (b'L', b'C'),
+        };
+        match why {
+            Unserved::NoServer(NoServer::QueueTimeout | NoServer::QueueFull) => {
+                self.be_state().be.failed_conns.inc();
+            }
+            Unserved::NotConnected(_) => {
+                self.be_state().be.failed_conns.inc();
+                if let Some(server) = self.server_state() {
+                    server.counters.failed_conns.inc();
+                }
+            }
+            Unserved::NoServer(_) | Unserved::Redirect(_) => {}
+        }
+        if matches!(why, Unserved::NoServer(why) if *why != NoServer::NoneUsable) {
+            self.info.tw_ms = self.elapsed_ms() - self.info.tr_ms.max(0);
+        }
+        self.terminate(cause, phase);
+    }
+}
