@@ -122,14 +122,6 @@ impl Director {
     /// Makes the datapath serve exactly these services. Gives how many were written (the rest were as they should be).
     pub fn apply(&mut self, services: &[Service]) -> Result<usize, LoadError> {
         self.rings.settle();
-        let nat = services
-            .iter()
-            .flat_map(|s| &s.servers)
-            .any(|s| s.forwarding == Forwarding::Nat);
-        if nat && !self.settings.nat {
-            self.settings.nat = true;
-            self.programs.set_settings(&self.settings)?;
-        }
         let wanted: std::collections::HashSet<&str> =
             services.iter().map(|s| s.name.as_str()).collect();
         let gone: Vec<String> = self
@@ -141,19 +133,41 @@ impl Director {
         for name in gone {
             self.remove(&name)?;
         }
+        self.write(services)
+    }
+
+    /// Makes these services as they shall be and leaves the others; gives how many were written.
+    pub fn update(&mut self, services: &[Service]) -> Result<usize, LoadError> {
+        self.rings.settle();
+        self.write(services)
+    }
+
+    fn write(&mut self, services: &[Service]) -> Result<usize, LoadError> {
+        self.look_for_nat(services)?;
         let mut written = 0;
         for service in services {
-            if self
-                .installed
-                .get(&service.name)
-                .is_some_and(|i| i.service == *service)
-            {
-                continue;
-            }
-            self.install(service)?;
-            written += 1;
+            written += usize::from(self.install_if_changed(service)?);
         }
         Ok(written)
+    }
+
+    fn install_if_changed(&mut self, service: &Service) -> Result<bool, LoadError> {
+        let installed = self.installed.get(&service.name);
+        if installed.is_some_and(|i| i.service == *service) {
+            return Ok(false);
+        }
+        self.install(service)?;
+        Ok(true)
+    }
+
+    /// Replies of servers are looked for as soon as one is reached by NAT.
+    fn look_for_nat(&mut self, services: &[Service]) -> Result<(), LoadError> {
+        let mut servers = services.iter().flat_map(|s| &s.servers);
+        if !self.settings.nat && servers.any(|s| s.forwarding == Forwarding::Nat) {
+            self.settings.nat = true;
+            self.programs.set_settings(&self.settings)?;
+        }
+        Ok(())
     }
 
     fn remove(&mut self, name: &str) -> Result<(), LoadError> {

@@ -38,8 +38,8 @@ pub struct Report {
 }
 
 struct Running {
-    id: u64,
     task: JoinHandle<()>,
+    key: ProbeKey,
     up: bool,
     subjects: Vec<Subject>,
 }
@@ -50,8 +50,12 @@ impl Drop for Running {
     }
 }
 
+/// All probes, found by what they ask, by their number, and by whom they are for: a report costs the same however many
+/// there are.
 pub struct Checks {
-    running: HashMap<ProbeKey, Running>,
+    running: HashMap<u64, Running>,
+    by_key: HashMap<ProbeKey, u64>,
+    by_subject: HashMap<Subject, Vec<u64>>,
     reports: UnboundedSender<Report>,
     next_id: u64,
 }
@@ -60,6 +64,8 @@ impl Checks {
     pub fn new(reports: UnboundedSender<Report>) -> Self {
         Checks {
             running: HashMap::new(),
+            by_key: HashMap::new(),
+            by_subject: HashMap::new(),
             reports,
             next_id: 0,
         }
@@ -69,6 +75,7 @@ impl Checks {
     pub fn apply(&mut self, config: &Config) {
         let mut wanted: HashMap<ProbeKey, Vec<Subject>> = HashMap::new();
         for vs in &config.virtual_servers {
+            let name = name_of(vs);
             for rs in &vs.real_servers {
                 for checker in rs
                     .checkers
@@ -76,7 +83,7 @@ impl Checks {
                     .filter(|c| !matches!(c.kind, CheckerKind::File { .. }))
                 {
                     let subject = Subject {
-                        virtual_server: name_of(vs),
+                        virtual_server: name.clone(),
                         ip: rs.address,
                         port: rs.port,
                     };
@@ -87,26 +94,36 @@ impl Checks {
                 }
             }
         }
-        self.running.retain(|k, _| wanted.contains_key(k));
+        self.running.retain(|_, r| wanted.contains_key(&r.key));
+        self.by_key.retain(|k, _| wanted.contains_key(k));
+        self.by_subject.clear();
         for (key, subjects) in wanted {
-            if let Some(running) = self.running.get_mut(&key) {
-                running.subjects = subjects;
-                continue;
+            let id = match self.by_key.get(&key) {
+                Some(id) => *id,
+                None => self.begin(key),
+            };
+            for s in &subjects {
+                self.by_subject.entry(s.clone()).or_default().push(id);
             }
-            self.next_id += 1;
-            let id = self.next_id;
-            let task = tokio::spawn(work(id, key.clone(), self.reports.clone()));
-            let up = !key.alpha;
-            self.running.insert(
-                key,
-                Running {
-                    id,
-                    task,
-                    up,
-                    subjects,
-                },
-            );
+            if let Some(running) = self.running.get_mut(&id) {
+                running.subjects = subjects;
+            }
         }
+    }
+
+    fn begin(&mut self, key: ProbeKey) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        let task = tokio::spawn(work(id, key.clone(), self.reports.clone()));
+        self.by_key.insert(key.clone(), id);
+        let running = Running {
+            task,
+            up: !key.alpha,
+            key,
+            subjects: Vec::new(),
+        };
+        self.running.insert(id, running);
+        id
     }
 
     pub fn count(&self) -> usize {
@@ -115,7 +132,7 @@ impl Checks {
 
     /// Notes a report; gives the servers it is about with their standing over all their checks.
     pub fn note(&mut self, report: &Report) -> Vec<(Subject, bool)> {
-        let Some(running) = self.running.values_mut().find(|r| r.id == report.id) else {
+        let Some(running) = self.running.get_mut(&report.id) else {
             return Vec::new();
         };
         running.up = report.up;
@@ -123,11 +140,11 @@ impl Checks {
         subjects
             .into_iter()
             .map(|s| {
-                let up = self
-                    .running
-                    .values()
-                    .filter(|r| r.subjects.contains(&s))
-                    .all(|r| r.up);
+                let ids = self.by_subject.get(&s).map(Vec::as_slice);
+                let up = ids
+                    .unwrap_or_default()
+                    .iter()
+                    .all(|id| self.running.get(id).is_none_or(|r| r.up));
                 (s, up)
             })
             .collect()

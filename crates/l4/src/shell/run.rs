@@ -16,7 +16,7 @@ use crate::pool::{Event, Pool};
 use crate::vrrp::machine::State;
 use crate::vrrp::packet::ChecksumForm;
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,6 +44,9 @@ pub struct RunOptions {
     /// Pull a twin's flows from there.
     pub sync_peer: Option<std::net::SocketAddr>,
 }
+
+/// Reports of checks taken together, before something else has its turn.
+const REPORTS_MAX: usize = 4096;
 
 /// Reads and judges the configuration; says what is wrong on stderr.
 fn read(options: &RunOptions) -> Result<Arc<Config>> {
@@ -165,7 +168,15 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
             _ = hangup.recv() => if let Err(e) = work.reload() {
                 println!("not reloaded: {e:#}");
             },
-            Some(report) = reports.recv() => work.report(&report),
+            Some(report) = reports.recv() => {
+                // A network that goes takes thousands of servers at once: one change of the table for all of them.
+                let mut changed = work.report(&report);
+                for _ in 0..REPORTS_MAX {
+                    let Ok(report) = reports.try_recv() else { break };
+                    changed.extend(work.report(&report));
+                }
+                work.apply_some(&changed);
+            }
             Some(notice) = notices.recv() => work.notice(&notice),
             Some(ask) = asks.recv() => drop(work.synchronize(ask)),
             Some((request, reply)) = requests.recv() => {
@@ -330,9 +341,16 @@ impl Work {
         Ok(written)
     }
 
-    /// Applies what changed and says what could not be.
-    fn apply_or_say(&mut self) {
-        if let Err(e) = self.apply() {
+    /// Applies these virtual servers and says what could not be.
+    fn apply_some(&mut self, names: &BTreeSet<String>) {
+        let Some(director) = &mut self.director else {
+            return;
+        };
+        let services: Vec<_> = names
+            .iter()
+            .filter_map(|n| self.pools.get_mut(n).map(Pool::service))
+            .collect();
+        if let Err(e) = director.update(&services) {
             println!("the table could not be written: {e:#}");
         }
     }
@@ -418,7 +436,9 @@ impl Work {
         }
     }
 
-    fn report(&mut self, report: &Report) {
+    /// Gives the virtual servers that a report changes.
+    fn report(&mut self, report: &Report) -> BTreeSet<String> {
+        let mut changed = BTreeSet::new();
         for (subject, up) in self.checks.note(report) {
             let Some(pool) = self.pools.get_mut(&subject.virtual_server) else {
                 continue;
@@ -441,8 +461,9 @@ impl Work {
             for event in events {
                 self.event(&name, &event);
             }
+            changed.insert(name);
         }
-        self.apply_or_say();
+        changed
     }
 
     /// The peers first, then the scripts; programs and maps go with the process.

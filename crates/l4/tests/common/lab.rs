@@ -175,6 +175,10 @@ impl Lab {
             .expect("a program runs there")
     }
 
+    pub fn pid(&self, host: &str) -> u32 {
+        self.program(host).child.id()
+    }
+
     pub fn log(&self, host: &str) -> String {
         std::fs::read_to_string(&self.program(host).log).unwrap_or_default()
     }
