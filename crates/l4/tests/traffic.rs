@@ -453,4 +453,21 @@ fn a_twin_knows_the_connections_of_a_dead_director() {
     // Round robin cannot find them by chance: eight flows to two servers.
     let shown = site.lab.show("e");
     assert_eq!(shown["counters"]["new_flow"], 0, "{shown}");
+    // The first returns: it pulls the table before its router starts, and preempts knowing every connection.
+    site.lab.cable("b", true);
+    start(&mut site.lab, "b", 150, options(2, 5));
+    site.lab.wait("b preempts", Duration::from_secs(15), |lab| {
+        lab.has("b", VIP) && !lab.has("e", VIP)
+    });
+    let log = site.lab.log("b");
+    let place = |what: &str| {
+        log.find(what)
+            .unwrap_or_else(|| panic!("no '{what}' in {log}"))
+    };
+    assert!(place("8 flows pulled from the twin") < place("entered BACKUP state"));
+    for (stream, name) in &mut streams {
+        assert!(echo(stream), "the connection to {name} lives");
+    }
+    let shown = site.lab.show("b");
+    assert_eq!(shown["counters"]["new_flow"], 0, "{shown}");
 }
