@@ -30,14 +30,10 @@ const UNREAD: &[(&str, &str)] = &[
     // the keyword stops the start
     ("CheckExpect::tout_status", "tout-status"),
     ("CheckParams::via_socks4", "check-via-socks4"),
-    ("Global::close_spread_time_ms", "close-spread-time"),
-    ("Global::max_spread_checks_ms", "max-spread-checks"),
     ("Global::http_err_codes", "http-err-codes"),
     ("Global::http_fail_codes", "http-fail-codes"),
     ("Global::server_state_file", "server-state-file"),
     ("Global::server_state_base", "server-state-base"),
-    ("Tune::pool_high_fd_ratio", "tune.pool-high-fd-ratio"),
-    ("Tune::pool_low_fd_ratio", "tune.pool-low-fd-ratio"),
     ("Tune::vars_check_max", "tune.vars.check-max-size"),
     ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
     (
@@ -46,20 +42,13 @@ const UNREAD: &[(&str, &str)] = &[
     ),
     ("Bind::namespace", "bind ... namespace"),
     ("Bind::alpn", "bind ... alpn"),
-    ("Proxy::max_keep_alive_queue", "max-keep-alive-queue"),
     ("Proxy::dynamic_cookie_key", "dynamic-cookie-key"),
     ("Proxy::email_alert", "email-alert"),
     ("Proxy::server_state", "load-server-state-from-file"),
     ("Proxy::server_state_file", "server-state-file-name"),
-    ("Proxy::persist_rdp_cookie", "persist rdp-cookie"),
     ("Server::tcp_md5sig", "server ... tcp-md5sig"),
     ("Server::namespace", "server ... namespace"),
     ("Server::log_bufsize", "server ... log-bufsize"),
-    ("Options::CHECKCACHE", "option checkcache"),
-    (
-        "Options::IDLE_CLOSE_ON_RESPONSE",
-        "option idle-close-on-response",
-    ),
     (
         "Options::HTTP_DROP_REQUEST_TRAILERS",
         "option http-drop-request-trailers",
@@ -70,13 +59,10 @@ const UNREAD: &[(&str, &str)] = &[
     ),
     // the keyword warns that it has no effect
     ("Bind::nice", "bind ... nice"),
-    ("Bind::shards", "bind ... shards"),
     ("Stats::show_modules", "stats show-modules"),
     ("BandwidthLimit::min_size", "filter bwlim-in ... min-size"),
-    ("Options::CONTSTATS", "option contstats"),
-    ("Options::HTTP_NO_DELAY", "option http-no-delay"),
-    ("Options::TCP_SMART_CONNECT", "option tcp-smart-connect"),
     // what they ask for is the case anyway
+    ("Options::HTTP_NO_DELAY", "every write leaves at once"),
     ("Server::ws", "h1 and auto are what is done, h2 is refused"),
     (
         "Options::SPLICE_AUTO",
@@ -101,15 +87,6 @@ const UNREAD: &[(&str, &str)] = &[
     (
         "RetryOn::ZERO_RTT_REJECTED",
         "without TLS nothing is rejected so",
-    ),
-    // gaps: see the report of the day, and take them off when they are closed
-    (
-        "Global::strict_limits",
-        "a limit that cannot be had is only warned about",
-    ),
-    (
-        "Logging::at_start",
-        "lines without a format are written when the stream ends",
     ),
 ];
 

@@ -1,7 +1,7 @@
 //! Counters, levels and rates: relaxed atomics that any worker may touch at any time, and the records of them that the
 //! statistics page, the CSV, the runtime commands and Prometheus are views of.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A number that only grows (until it is cleared by command).
 #[derive(Debug, Default)]
@@ -294,6 +294,9 @@ pub struct ServingCounters {
 /// What the process counts.
 #[derive(Debug, Default)]
 pub struct ProcessCounters {
+    /// How short of descriptors the process is, for idle connections: 0 not, 1 keep no more of them
+    /// (`tune.pool-low-fd-ratio`), 2 close some (`tune.pool-high-fd-ratio`).
+    pub fd_shortage: AtomicU8,
     pub conns: Level,
     pub conn_total: Counter,
     pub req_total: Counter,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sluice_config::model::{ListenAddr, Model};
+use sluice_config::model::{ListenAddr, Model, Shards};
 use sluice_engine::Runtime;
 use tokio::sync::watch;
 
@@ -166,15 +166,33 @@ impl Line<'_> {
             .map(|s| listen::adopt(s, self.proxy, self.bind, self.addr, self.tune))
             .collect::<io::Result<_>>()?;
         while out.len() < n {
-            let next = match out.first() {
-                Some(first) if !self.share => first.try_clone()?,
-                // the old process may not have shared the port: then its socket serves all
-                Some(first) => self.bind().or_else(|_| first.try_clone())?,
-                None => patience.try_until(|| self.bind())?,
+            let own = out.len() < self.shards(n);
+            let next = match out.get(out.len() % self.shards(n)) {
+                Some(shared) if !own => shared.try_clone()?,
+                _ => self.one_more(out.first(), patience)?,
             };
             out.push(next);
         }
         Ok(out)
+    }
+
+    fn one_more(&self, first: Option<&Bound>, patience: &mut Patience<'_>) -> io::Result<Bound> {
+        match first {
+            // the old process may not have shared the port: then its socket serves all
+            Some(first) => self.bind().or_else(|_| first.try_clone()),
+            None => patience.try_until(|| self.bind()),
+        }
+    }
+
+    /// How many sockets `n` workers have between them.
+    fn shards(&self, n: usize) -> usize {
+        let wanted = match self.bind.shards {
+            Shards::ByThread => n,
+            // there is one group
+            Shards::ByGroup => 1,
+            Shards::Count(k) => k as usize,
+        };
+        if self.share { wanted.clamp(1, n) } else { 1 }
     }
 
     fn bind(&self) -> io::Result<Bound> {

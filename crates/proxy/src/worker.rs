@@ -6,16 +6,21 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use sluice_config::model::Model;
 use sluice_engine::Runtime;
 use sluice_expr::vars::ProcVars;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::backend::pool::Pools;
 use crate::logs::LogSender;
 use crate::net::{BufPool, PipePool};
 use crate::stream::Stream;
+
+/// Longer than any process runs.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86400);
 
 /// Stream records kept for the next request.
 const STREAMS_KEPT: usize = 256;
@@ -59,6 +64,8 @@ pub struct Worker {
     streams: RefCell<Vec<Box<Stream>>>,
     random: Cell<u64>,
     stopping: Cell<bool>,
+    /// When the soft stop began.
+    stopped_at: Cell<Option<Instant>>,
     /// Tells the listeners that the soft stop begins.
     pub stopped: Notify,
     /// Sessions between requests, to be woken when a soft stop begins.
@@ -80,6 +87,7 @@ impl Worker {
             streams: RefCell::default(),
             random: Cell::new(seed | 1),
             stopping: Cell::new(false),
+            stopped_at: Cell::new(None),
             stopped: Notify::new(),
             idle: RefCell::default(),
             sessions: Cell::new(0),
@@ -130,9 +138,46 @@ impl Worker {
     /// Begins the soft stop: sessions that wait for a request end.
     pub fn stop(&self) {
         self.stopping.set(true);
+        self.stopped_at.set(Some(Instant::now()));
         self.stopped.notify_waiters();
         for waker in self.idle.borrow().iter().map(|(_, w)| w) {
             waker.wake_by_ref();
+        }
+    }
+
+    /// `close-spread-time`
+    fn spread_ms(&self) -> Option<u64> {
+        self.model()
+            .global
+            .close_spread_time_ms
+            .filter(|ms| *ms > 0)
+    }
+
+    /// Whether connections may outlast their response during the soft stop.
+    pub fn lingers(&self) -> bool {
+        self.spread_ms().is_some()
+    }
+
+    /// Whether a response that is sent now is the connection's last one because of the soft stop: during
+    /// `close-spread-time` more and more of them are.
+    pub fn closes_now(&self) -> bool {
+        if !self.is_stopping() {
+            return false;
+        }
+        match (self.spread_ms(), self.stopped_at.get()) {
+            (Some(u64::MAX), _) => false,
+            (Some(spread), Some(at)) => self.random() % spread < at.elapsed().as_millis() as u64,
+            _ => true,
+        }
+    }
+
+    /// When an idle connection of a client is closed because of the soft stop: at a moment of `close-spread-time`, at
+    /// once (`None`) without it. With `infinite` its own timeout ends it.
+    pub fn leave_at(&self) -> Option<Instant> {
+        match (self.spread_ms(), self.stopped_at.get()) {
+            (Some(u64::MAX), _) => Some(Instant::now() + FOREVER),
+            (Some(spread), Some(at)) => Some(at + Duration::from_millis(self.random() % spread)),
+            _ => None,
         }
     }
 

@@ -14,8 +14,8 @@ pub struct Limits {
     pub maxconn: u32,
     pub max_fds: u64,
     pub maxpipes: u32,
-    /// Something to tell the operator.
-    pub warning: Option<String>,
+    /// What is not as the configuration wants it: with `strict-limits` the start ends here.
+    pub shortages: Vec<String>,
 }
 
 /// Settles `maxconn` and the descriptor limit, raising the latter as far as is allowed.
@@ -45,19 +45,26 @@ pub fn settle(model: &Model, flag_maxconn: Option<u32>, workers: u32) -> Limits 
     let max_fds = raise(soft, hard, target).min(ceiling.max(soft.min(ceiling)));
     let by_fds = ((max_fds.saturating_sub(spare)) / 2).clamp(1, MAXCONN_UNLIMITED) as u32;
     let maxconn = wanted.unwrap_or(by_fds);
-    let warning = (maxconn > by_fds && wanted.is_some()).then(|| {
-        format!(
-            "FD limit ({max_fds}) too low for maxconn={maxconn}/maxsock={}. Please raise 'ulimit-n' to {} or more to avoid any trouble.",
-            u64::from(maxconn) * 2 + spare,
-            u64::from(maxconn) * 2 + spare
-        )
-    });
+    let maxsock = u64::from(maxconn) * 2 + spare;
+    let short = maxconn > by_fds && wanted.is_some();
+    let asked = g.ulimit_n.or(short.then_some(maxsock));
+    let mut shortages = Vec::new();
+    if let Some(asked) = asked.filter(|n| *n > max_fds) {
+        shortages.push(format!(
+            "Cannot raise FD limit to {asked}, limit is {max_fds}."
+        ));
+    }
+    if short {
+        shortages.push(format!(
+            "FD limit ({max_fds}) too low for maxconn={maxconn}/maxsock={maxsock}. Please raise 'ulimit-n' to {maxsock} or more to avoid any trouble."
+        ));
+    }
     let maxpipes = g.maxpipes.unwrap_or((maxconn / 4).max(16));
     Limits {
         maxconn,
         max_fds,
         maxpipes,
-        warning,
+        shortages,
     }
 }
 

@@ -353,8 +353,13 @@ fn serve(flags: &Flags, model: Arc<Model>) -> anyhow::Result<ExitCode> {
                 .min(sys::WORKERS_MAX),
         );
     let limits = limits::settle(&model, flags.maxconn, workers);
-    if let Some(text) = &limits.warning {
-        warning(flags, text);
+    for text in &limits.shortages {
+        let text = format!("[haproxy.main()] {text}");
+        if model.global.strict_limits {
+            alert(&text);
+            return Ok(ExitCode::FAILURE);
+        }
+        warning(flags, &text);
     }
     if let Some(mb) = flags.memory_mb {
         sys::limit_memory(mb << 20).map_err(|e| {

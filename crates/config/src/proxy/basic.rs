@@ -61,7 +61,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
             cx.proxy().settings.max_keep_alive_queue = Some(n);
         }
     })
-    .no_effect("a connection is kept for the client only while its server has no queue"),
+    ,
     kw("http-reuse", Sections::DLB, "{ never | safe | aggressive | always }", "how idle server connections are shared between clients", http_reuse)
         .ignored(),
     kw("http-send-name-header", Sections::DLB, "<header>", "header that carries the server's name to it", |cx, line| {
@@ -96,7 +96,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
         }
     })
     .ignored(),
-    kw("persist rdp-cookie*", Sections::DLB, "[(<name>)]", "stay with the server an RDP cookie names", persist_rdp).awaits("persistence by RDP cookies").ignored(),
+    kw("persist rdp-cookie*", Sections::DLB, "[(<name>)]", "stay with the server an RDP cookie names", persist_rdp).ignored(),
     kw("load-server-state-from-file", Sections::DLB, "{ global | local | none }", "which state file server states are taken from at start", |cx, line| {
         if line.word(line.keyword_len) != "none" {
             cx.no_effect(line, 0, "states are not kept over a restart: that is not implemented by Sluice yet");

@@ -123,9 +123,6 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
             "by-group" => Shards::ByGroup,
             _ => Shards::Count(cx.uint(line, at + 1, 1..=1_000)?),
         };
-        if b.shards != Shards::ByThread {
-            cx.no_effect(line, at, "each worker that serves the address has a socket of its own");
-        }
         Some(2)
     }),
     word("tcp-ut", "<delay>", "time after which unacknowledged data breaks the connection", |cx, line, at, b| {

@@ -49,13 +49,15 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option allbackups", DLB, "use every backup server at once, not only the first", |cx, line| {
         flag(cx, line, Options::ALLBACKUPS)
     }),
-    later("option checkcache", DLB, "checks of what a cache would keep").no().ignored(),
+    switch("option checkcache", DLB, "refuse responses that a cache would keep with their cookies", |cx, line| {
+        flag(cx, line, Options::CHECKCACHE)
+    }),
     switch("option clitcpka", DFL, "TCP keep-alive towards clients", |cx, line| {
         flag(cx, line, Options::CLITCPKA)
     }),
     switch("option contstats", DFL, "count bytes while they flow, not when the stream ends", |cx, line| {
         flag(cx, line, Options::CONTSTATS)
-    }).no_effect("counters of bytes move when a stream ends"),
+    }),
     harmless("option disable-h2-upgrade", DFL, "no HTTP/2 preface is upgraded").no().ignored(),
     switch("option dontlog-normal", DFL, "log only what went wrong", |cx, line| {
         flag(cx, line, Options::DONTLOG_NORMAL)
@@ -73,14 +75,18 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option http-ignore-probes", DFL, "close without a word when a connection ends before its request", |cx, line| {
         flag(cx, line, Options::HTTP_IGNORE_PROBES)
     }),
-    harmless("option http-no-delay", ALL, "nothing is held back: every write leaves at once").no().ignored(),
+    switch("option http-no-delay", ALL, "hold nothing back: every write leaves at once, always", |cx, line| {
+        flag(cx, line, Options::HTTP_NO_DELAY)
+    }),
     switch("option http-pretend-keepalive", DLB, "do not tell servers that the connection will be closed", |cx, line| {
         flag(cx, line, Options::HTTP_PRETEND_KEEPALIVE)
     }),
     switch("option http-use-proxy-header", DFL, "heed `Proxy-Connection` where `Connection` is meant", |cx, line| {
         flag(cx, line, Options::HTTP_USE_PROXY_HEADER)
     }),
-    later("option idle-close-on-response", DFL, "closing idle connections only after a response").no().ignored(),
+    switch("option idle-close-on-response", DFL, "at a soft stop, close idle connections only after one more response", |cx, line| {
+        flag(cx, line, Options::IDLE_CLOSE_ON_RESPONSE)
+    }),
     switch("option independent-streams", ALL, "one direction's traffic does not refresh the other's timeout", |cx, line| {
         flag(cx, line, Options::INDEPENDENT_STREAMS)
     }),
@@ -120,7 +126,9 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option tcp-smart-accept", DFL, "acknowledge the client's data with the response", |cx, line| {
         flag(cx, line, Options::TCP_SMART_ACCEPT)
     }),
-    harmless("option tcp-smart-connect", DLB, "the request follows the handshake without waiting").no().ignored(),
+    switch("option tcp-smart-connect", DLB, "let the first data acknowledge a server's handshake", |cx, line| {
+        flag(cx, line, Options::TCP_SMART_CONNECT)
+    }),
     switch("option transparent", DLB, "connect to the client's original destination", |cx, line| {
         flag(cx, line, Options::TRANSPARENT)
     }),

@@ -105,7 +105,7 @@ mod param;
 mod payload;
 mod process;
 mod proxies;
-mod rdp;
+pub mod rdp;
 mod ssl_hello;
 mod stream;
 mod support;

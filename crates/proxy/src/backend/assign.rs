@@ -109,8 +109,21 @@ fn preferred(s: &Stream, state: &ProxyState, attempts: &Attempts) -> Option<u32>
     state
         .servers
         .get(last.index as usize)
-        .filter(|v| v.is_usable())
+        .filter(|v| v.is_usable() && !too_many_wait(s, v))
         .map(|v| v.id.index)
+}
+
+/// `max-keep-alive-queue`: with that many in the queue of a full server, its client goes elsewhere.
+fn too_many_wait(s: &Stream, server: &ServerState) -> bool {
+    let most = s
+        .backend()
+        .max_keep_alive_queue
+        .and_then(|n| u32::try_from(n).ok());
+    let full = || {
+        let limit = server.dynamic_maxconn(s.be_state().be.sessions.now(), s.backend().fullconn);
+        limit > 0 && server.served.load(Relaxed) >= limit
+    };
+    most.is_some_and(|most| full() && server.queue.len() >= most)
 }
 
 fn chosen(s: &mut Stream, w: &Rc<Worker>, server: &ServerState) -> Slot {

@@ -148,6 +148,10 @@ async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Ma
 fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     let be = s.backend();
+    if be.options.contains(Options::TCP_SMART_CONNECT) {
+        // the first data acknowledges the server's handshake: a segment less
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
+    }
     if be.options.contains(Options::SRVTCPKA) {
         crate::net::listen::keep_alive(socket, be.srvtcpka)?;
     }

@@ -68,7 +68,8 @@ impl Pools {
             .conf
             .max_reuse
             .is_some_and(|max| max >= 0 && conn.requests > max as u64);
-        if full || reused_enough || w.is_stopping() {
+        let short = w.runtime().counters.fd_shortage.load(Relaxed) > 0;
+        if full || reused_enough || short || w.is_stopping() {
             return;
         }
         if let Some(pool) = self.pool(id) {
@@ -84,6 +85,8 @@ impl Pools {
     /// every second.
     pub fn sweep(&self, w: &Worker) {
         let now = Instant::now();
+        let shortage = fd_shortage(w.runtime());
+        w.runtime().counters.fd_shortage.store(shortage, Relaxed);
         for (p, servers) in self.by_server.iter().enumerate() {
             for (i, pool) in servers.iter().enumerate() {
                 let mut pool = pool.borrow_mut();
@@ -97,6 +100,10 @@ impl Pools {
                 let old = pool.iter().take_while(|c| now - c.since > delay).count();
                 let spare = (pool.len()).saturating_sub(server.conf.pool_low_conn as usize);
                 pool.drain(..old.div_ceil(2).min(spare));
+                if shortage > 1 {
+                    let half = pool.len().div_ceil(2);
+                    pool.drain(..half);
+                }
                 server
                     .idle_conns
                     .fetch_sub((before - pool.len()) as i64, Relaxed);
@@ -116,6 +123,25 @@ impl Pools {
                 }
             }
         }
+    }
+}
+
+/// Compares the descriptors of connections with `tune.pool-low-fd-ratio` and `tune.pool-high-fd-ratio`. A client's
+/// connection counts for two.
+fn fd_shortage(rt: &Runtime) -> u8 {
+    let idle =
+        |s: &std::sync::Arc<sluice_engine::ServerState>| s.idle_conns.load(Relaxed).max(0) as u64;
+    let idle: u64 = rt.proxies.iter().flat_map(|p| &p.servers).map(idle).sum();
+    let used = (u64::from(rt.counters.conns.now()) * 2 + idle) * 100;
+    let tune = &rt.model.global.tune;
+    let above = |ratio: u32| used > u64::from(ratio) * rt.max_fds;
+    match (
+        above(tune.pool_low_fd_ratio),
+        above(tune.pool_high_fd_ratio),
+    ) {
+        (_, true) => 2,
+        (true, _) => 1,
+        _ => 0,
     }
 }
 

@@ -54,7 +54,9 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
             // the first checks are spread over one interval, so that no host is asked a thousand things at once
             let inter = Duration::from_millis(server.conf.check.inter_ms);
             let first = inter * i as u32 / many.max(1);
-            tokio::task::spawn_local(schedule(c.clone(), first.min(FIRST_WITHIN)));
+            let within = rt.model.global.max_spread_checks_ms;
+            let within = within.map_or(FIRST_WITHIN, Duration::from_millis);
+            tokio::task::spawn_local(schedule(c.clone(), first.min(within)));
         }
         for server in backend.servers.iter().filter(|s| s.conf.slowstart_ms > 0) {
             tokio::task::spawn_local(change::warm_up(backend.clone(), server.clone()));
@@ -62,7 +64,7 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
     }
 }
 
-/// The first check of every server happens within this time of the start.
+/// The first check of every server happens within this time of the start, unless `max-spread-checks` says another.
 const FIRST_WITHIN: Duration = Duration::from_millis(1000);
 
 /// Checks one server for as long as the process lives.

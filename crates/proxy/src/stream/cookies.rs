@@ -246,6 +246,15 @@ impl Stream {
         by_default && readable && !forbidden && fresh
     }
 
+    /// Whether the response sets a cookie that a cache could give to another client (`option checkcache`).
+    pub fn response_may_leak(&self) -> bool {
+        let h = &self.res.headers;
+        let spared = h
+            .values(b"Cache-Control")
+            .any(|v| v.eq_ignore_ascii_case(b"no-cache=\"set-cookie\""));
+        h.contains("Set-Cookie") && !spared && self.response_is_cacheable()
+    }
+
     /// `capture cookie`, from the request.
     pub fn capture_request_cookie(&mut self, fe: &Proxy) {
         let Some(c) = &fe.capture_cookie else { return };

@@ -13,11 +13,12 @@ use sluice_http::{
     BodyDecoder, ErrorKind, Framing, HeadScan, Limits, Method, ParseError, Parsed, Version,
     parse_request,
 };
+use tokio::time::Instant;
 
 use super::Stream;
 use super::reply::Local;
 use crate::clock;
-use crate::net::{Buf, Fail, after_ms};
+use crate::net::{Buf, Fail, after_ms, earlier};
 use crate::session::{Client, Listener, SessionData};
 use crate::worker::Worker;
 
@@ -51,7 +52,7 @@ pub async fn serve(
         let (back, fate) = Box::pin(one_stream(w, l, &mut client, sess, first)).await;
         sess = back;
         match fate {
-            Fate::KeepAlive if !w.is_stopping() || client.input.is_some() => {}
+            Fate::KeepAlive if !w.is_stopping() || client.input.is_some() || w.lingers() => {}
             Fate::Abort => return client.io.reset_on_close(),
             Fate::Linger => return linger(w, &mut client, &l.proxy).await,
             _ if l.proxy.options.contains(Options::NOLINGER) => return client.io.reset_on_close(),
@@ -85,6 +86,8 @@ async fn wait_for_bytes(
     };
     let deadline = after_ms(timeout_ms);
     let mut idle = None;
+    let stays = p.options.contains(Options::IDLE_CLOSE_ON_RESPONSE);
+    let mut leave = None;
     let read = std::future::poll_fn(|cx| {
         use std::task::Poll;
         let mut buf = w.bufs.lend();
@@ -98,8 +101,15 @@ async fn wait_for_bytes(
             }
             Poll::Ready(Err(e)) => Poll::Ready(Err(Fail::Io(e))),
             Poll::Pending => {
-                if w.is_stopping() && !first {
-                    return Poll::Ready(Err(Fail::Io(std::io::ErrorKind::Interrupted.into())));
+                if w.is_stopping() && !first && !stays {
+                    let at = *leave.get_or_insert_with(|| w.leave_at());
+                    if at.is_none_or(|at| at <= Instant::now()) {
+                        return Poll::Ready(Err(Fail::Io(std::io::ErrorKind::Interrupted.into())));
+                    }
+                    return client
+                        .timer
+                        .poll(cx, earlier(deadline, at))
+                        .map(|()| Err(Fail::Io(std::io::ErrorKind::Interrupted.into())));
                 }
                 if idle.is_none() && !first {
                     idle = Some(w.enter_idle(cx.waker()));
@@ -174,7 +184,10 @@ async fn one_stream(
     s.begin(l, sess);
     s.start_request(first);
     let fate = match read_head(&mut s, l, client).await {
-        Ok(()) => s.run_http(client).await,
+        Ok(()) => {
+            s.log_connect(&l.proxy);
+            s.run_http(client).await
+        }
         Err(fate) => fate,
     };
     s.finish(true);

@@ -98,6 +98,8 @@ pub struct Stream {
     pub now: Now,
     /// Monotonic µs at the stream's start.
     pub start_us: u64,
+    /// Bytes in and out that counters know of already (`option contstats`).
+    pub counted: (u64, u64),
     /// Scratch for serialising and formatting.
     pub out: Vec<u8>,
     pub text: Vec<u8>,
@@ -170,6 +172,7 @@ impl Stream {
             vars: RefCell::new(vars),
             now: Now::default(),
             start_us: 0,
+            counted: (0, 0),
             out: Vec::with_capacity(1024),
             text: Vec::new(),
             set: Overrides::default(),

@@ -1,9 +1,9 @@
 //! What is counted and noted of a stream, at each point of its life, and the log line at its end. Counters, logs and
 //! statistics are all fed from here.
 
-use sluice_config::model::Options;
+use sluice_config::model::{Mode, Options};
 use sluice_engine::passive::Seen;
-use sluice_expr::env::{Dir, StreamInfo, UNREACHED};
+use sluice_expr::env::{Addr, Dir, StreamInfo, UNREACHED};
 use sluice_http::BodyDecoder;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -25,6 +25,62 @@ impl Stream {
         self.info.listener_name = self.sess.listener_name.clone();
         let t = &l.proxy.timeouts;
         self.info.client_timeout_ms = t.client_ms.unwrap_or(0);
+        self.counted = (0, 0);
+    }
+
+    /// A frontend without a log format logs who connects, and nothing at the end.
+    pub fn log_connect(&self, fe: &sluice_config::model::Proxy) {
+        if !fe.log.at_start || fe.log.targets.is_empty() {
+            return;
+        }
+        let mode = match fe.mode {
+            Mode::Http => "HTTP",
+            _ => "TCP",
+        };
+        let client = &self.sess.client;
+        let ends = match (&client.src, &client.dst) {
+            (Addr::Ip(src), Addr::Ip(dst)) => {
+                format!(
+                    "from {}:{} to {}:{}",
+                    src.ip(),
+                    src.port(),
+                    dst.ip(),
+                    dst.port()
+                )
+            }
+            _ => format!("to unix:{}", self.info.listener_id),
+        };
+        let text = format!("Connect {ends} ({}/{mode})", fe.name);
+        let tag = fe.log.tag.as_deref();
+        self.w.logs.notice(&fe.log.targets, tag, LEVEL_INFO, &text);
+    }
+
+    /// `option contstats`: bytes are counted while they flow, up to these sums.
+    pub fn count_flow(&mut self, bytes_in: u64, bytes_out: u64) {
+        let more = (
+            bytes_in.saturating_sub(self.counted.0),
+            bytes_out.saturating_sub(self.counted.1),
+        );
+        if more == (0, 0) {
+            return;
+        }
+        self.counted = (self.counted.0 + more.0, self.counted.1 + more.1);
+        let w = self.w.clone();
+        let rt = w.runtime();
+        let fe = &rt.proxy(self.info.frontend).fe;
+        fe.bytes_in.add(more.0);
+        fe.bytes_out.add(more.1);
+        rt.counters.bytes_out.add(more.1);
+        let add = |c: &sluice_engine::counters::ServingCounters| {
+            c.bytes_in.add(more.0);
+            c.bytes_out.add(more.1);
+        };
+        if let Some(id) = self.held.backend {
+            add(&rt.proxy(id).be);
+        }
+        if let Some(id) = self.held.server {
+            add(&rt.server(id).counters);
+        }
     }
 
     /// An HTTP request's first bytes are there.
@@ -232,13 +288,10 @@ impl Stream {
     }
 
     fn count_ended(&mut self) {
+        self.count_flow(self.info.bytes_in, self.info.bytes_out);
         let w = self.w.clone();
         let rt = w.runtime();
         let fe = rt.proxy(self.info.frontend);
-        let (bytes_in, bytes_out) = (self.info.bytes_in, self.info.bytes_out);
-        fe.fe.bytes_in.add(bytes_in);
-        fe.fe.bytes_out.add(bytes_out);
-        rt.counters.bytes_out.add(bytes_out);
         if let Ok(status) = u16::try_from(self.info.status) {
             fe.fe.responses.count(status);
             if let Some(id) = self.held.backend {
@@ -250,8 +303,6 @@ impl Stream {
             c.connect_time.record(self.info.tc_ms.max(0) as u64);
             c.response_time.record(self.info.tsrv_ms.max(0) as u64);
             c.total_time.record(self.info.tt_ms.max(0) as u64);
-            c.bytes_in.add(bytes_in);
-            c.bytes_out.add(bytes_out);
         };
         if let Some(id) = self.held.backend {
             times(&rt.proxy(id).be);
@@ -269,7 +320,7 @@ impl Stream {
     pub fn log(&mut self) {
         let w = self.w.clone();
         let fe = w.model().proxy(self.info.frontend);
-        if fe.log.targets.is_empty() || self.info.log_level == Some(None) {
+        if fe.log.targets.is_empty() || self.info.log_level == Some(None) || fe.log.at_start {
             return;
         }
         let error = !matches!(self.info.term_cause, b'-' | b'L')

@@ -47,6 +47,8 @@ pub async fn relay(
         closed: false,
     };
     // who ended it, as the first character of the termination state
+    let contstats = s.frontend().options.contains(Options::CONTSTATS);
+    let before = (s.info.bytes_in, s.info.bytes_out);
     let cause = std::future::poll_fn(|cx| {
         if !up.closed {
             if let Poll::Ready(end) = up.pump.poll(cx, &w, &mut client.io, &mut conn.io) {
@@ -71,6 +73,9 @@ pub async fn relay(
                     _ => return Poll::Ready(b'S'),
                 }
             }
+        }
+        if contstats {
+            s.count_flow(before.0 + up.pump.written, before.1 + down.pump.written);
         }
         if up.closed && down.closed {
             return Poll::Ready(b'-');

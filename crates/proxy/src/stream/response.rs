@@ -339,9 +339,14 @@ impl Stream {
 
     /// `http-response` rules: the backend's, then the frontend's. `Err`: the client was answered otherwise.
     async fn response_rules(&mut self, client: &mut Client) -> Result<(), Fate> {
-        self.cookies_in_response();
         let (fe, be) = (self.info.frontend, self.info.backend);
         let w = self.w.clone();
+        let check = w.model().proxy(be).options.contains(Options::CHECKCACHE);
+        if check && self.response_may_leak() {
+            self.count_response_error();
+            return Err(self.refuse_response(client).await);
+        }
+        self.cookies_in_response();
         for id in [Some(be), (fe != be).then_some(fe)].into_iter().flatten() {
             let rules = &w.model().proxy(id).http_response;
             let mut from = 0;
@@ -372,6 +377,18 @@ impl Stream {
                 self.run_rules(rules, 0);
             }
         }
+    }
+
+    /// `option checkcache`: a response that caches would keep, with the cookie of one client.
+    async fn refuse_response(&mut self, client: &mut Client) -> Fate {
+        self.terminate(b'P', b'H');
+        self.fe_state().fe.denied_resp.inc();
+        self.be_state().be.denied_resp.inc();
+        if let Some(server) = self.server_state() {
+            server.counters.denied_resp.inc();
+        }
+        let local = self.error_response(502);
+        self.answer(client, local).await
     }
 
     async fn obey_response(&mut self, client: &mut Client, verdict: Verdict) -> Fate {
@@ -440,7 +457,7 @@ impl Stream {
             || self.res.noticed.doubtful_framing && self.res.version < Version::HTTP_11
             || self.frontend_mode() == ConnMode::Close
             || client.must_close
-            || w.is_stopping();
+            || w.closes_now();
         self.finish_response_head(recode, close);
         self.after_response_rules();
         let mut head = std::mem::take(&mut self.text);
@@ -457,7 +474,12 @@ impl Stream {
             .recode(recode)
             .limited(self.bandwidth(false));
         let (server_ms, client_ms) = (self.server_timeout_ms(), self.client_timeout_ms());
+        let contstats = self.frontend().options.contains(Options::CONTSTATS);
+        let before = (self.info.bytes_in, self.info.bytes_out);
         let end = std::future::poll_fn(|cx| {
+            if contstats {
+                self.count_flow(before.0 + up.written, before.1 + down.written);
+            }
             if !up_done {
                 match up.poll(cx, w, &mut client.io, &mut conn.io) {
                     Poll::Ready(End::Done) => up_done = true,

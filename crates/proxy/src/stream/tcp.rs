@@ -3,7 +3,9 @@
 use std::rc::Rc;
 use std::task::Poll;
 
-use sluice_config::model::{Mode, Options, Proxy, Rule};
+use std::net::IpAddr;
+
+use sluice_config::model::{Mode, Options, PeerAddr, PortSpec, Proxy, Rule};
 use sluice_http::{HeadScan, Parsed, parse_request};
 
 use super::Stream;
@@ -26,6 +28,7 @@ pub async fn run(w: &Rc<Worker>, l: &Rc<Listener>, mut client: Client, sess: Box
         .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     s.info.stream_id = s.info.request_counter as u32;
     s.info.tr_ms = 0;
+    s.log_connect(&l.proxy);
     let to_http = s.tcp(&mut client, &l.proxy).await;
     if to_http {
         let sess = w.return_stream(s);
@@ -68,7 +71,7 @@ impl Stream {
             }
         }
         let mut attempts = Attempts {
-            wanted: assign::use_server(self),
+            wanted: assign::use_server(self).or_else(|| self.rdp_server(client, &be)),
             ..Attempts::default()
         };
         let mut left = self.set.retries.unwrap_or(be.retries);
@@ -109,6 +112,22 @@ impl Stream {
         let read = self.req_content.take().or(client.input.take());
         client.input = read.filter(|b| !b.is_empty());
         true
+    }
+
+    /// `persist rdp-cookie`: the server whose address the cookie of the client's first message names, as
+    /// `<IPv4 address>.<port>.0000`, both as the little-endian numbers of what is sent.
+    fn rdp_server(&self, client: &Client, be: &Proxy) -> Option<u32> {
+        let name = be.persist_rdp_cookie.as_deref()?;
+        let seen = self.req_content.as_ref().or(client.input.as_ref())?;
+        let value = sluice_expr::fetch::rdp::rdp_cookie(seen.data(), name.as_bytes())?;
+        let mut parts = std::str::from_utf8(value).ok()?.split('.');
+        let ip: u32 = parts.next()?.parse().ok()?;
+        let port: u16 = parts.next()?.parse().ok()?;
+        let (ip, port) = (IpAddr::from(ip.to_le_bytes()), port.swap_bytes());
+        let named = |s: &&std::sync::Arc<sluice_engine::ServerState>| matches!(&**s.addr.load(), PeerAddr::Ip { ip: i, port: PortSpec::Fixed(p) } if *i == ip && *p == port);
+        let server = self.be_state().servers.iter().find(named)?;
+        let usable = server.accepts_persistent() || be.options.contains(Options::PERSIST);
+        usable.then_some(server.id.index)
     }
 
     /// `tcp-request content` rules, waiting for data as long as they want some and `inspect-delay` allows.

@@ -40,7 +40,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     }),
     kw("max-spread-checks", G, "<time>", "most the first checks are spread over", |cx, line| {
         if let Some(ms) = only_time_ms(cx, line) { cx.global().max_spread_checks_ms = Some(ms); }
-    }).awaits("health checks that start close together"),
+    }),
     kw("nosplice", G, "", "splices nothing (like -dS)", |cx, line| {
         if let Some(on) = switch(cx, line, false) { cx.global().nosplice = on; }
     }),

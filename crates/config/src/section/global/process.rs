@@ -73,7 +73,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("grace", G, "<time>", "delay between the signal and the soft stop", |cx, line| {
         if let Some(ms) = only_time_ms(cx, line) { cx.global().grace_ms = Some(ms); }
     }),
-    kw("close-spread-time", G, "{ <time> | infinite }", "window the closing of idle connections is spread over at a soft stop", close_spread_time).awaits("soft stops that spread the closing of connections"),
+    kw("close-spread-time", G, "{ <time> | infinite }", "window the closing of idle connections is spread over at a soft stop", close_spread_time),
     kw("unix-bind", G, "[prefix <prefix>] [mode <mode>] [user <user>] [uid <uid>] [group <group>] [gid <gid>]", "settings common to all listening Unix sockets", unix_bind),
     kw("default-path", G, "{ current | config | parent | origin <path> }", "where relative file names start from", default_path),
     kw("server-state-base", G, "<directory>", "directory server state files are looked for in", |cx, line| {
@@ -157,11 +157,6 @@ fn all_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<String> {
 }
 
 fn close_spread_time(cx: &mut Cx<'_>, line: &Arc<Line>) {
-    cx.no_effect(
-        line,
-        0,
-        "idle connections close at once when a soft stop begins",
-    );
     if line.arg(0) == "infinite" {
         if cx.no_more(line, line.keyword_len + 1) {
             cx.global().close_spread_time_ms = Some(u64::MAX);

@@ -50,10 +50,10 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("tune.notsent-lowat.server", G, "<size>", "unsent bytes above which a server connection is not writable", |cx, line| buffer(cx, line, |t| &mut t.notsent_lowat_server)),
     kw("tune.pool-high-fd-ratio", G, "<percent>", "file descriptors in use above which idle server connections are closed", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, 100) { cx.global().tune.pool_high_fd_ratio = n; }
-    }).awaits("idle pools that yield to a shortage of descriptors"),
+    }),
     kw("tune.pool-low-fd-ratio", G, "<percent>", "file descriptors in use above which no server connection is kept idle", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, 100) { cx.global().tune.pool_low_fd_ratio = n; }
-    }).awaits("idle pools that yield to a shortage of descriptors"),
+    }),
     kw("tune.vars.global-max-size", G, "<size>", "bytes all variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_global_max)),
     kw("tune.vars.proc-max-size", G, "<size>", "bytes the process's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_proc_max)),
     kw("tune.vars.sess-max-size", G, "<size>", "bytes a session's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_sess_max)),
@@ -146,8 +146,8 @@ mod tests {
         let check =
             |text: &str, expect: &str| assert_eq!(messages(&format!("global\n{text}\n")), [expect]);
         check(
-            "tune.pool-low-fd-ratio 5",
-            "A2: 'tune.pool-low-fd-ratio' is not implemented by Sluice yet",
+            "tune.vars.check-max-size 5",
+            "A2: 'tune.vars.check-max-size' is not implemented by Sluice yet",
         );
         check(
             "tune.idletimer 5",
