@@ -477,9 +477,6 @@ impl Stream {
         let contstats = self.frontend().options.contains(Options::CONTSTATS);
         let before = (self.info.bytes_in, self.info.bytes_out);
         let end = std::future::poll_fn(|cx| {
-            if contstats {
-                self.count_flow(before.0 + up.written, before.1 + down.written);
-            }
             if !up_done {
                 match up.poll(cx, w, &mut client.io, &mut conn.io) {
                     Poll::Ready(End::Done) => up_done = true,
@@ -492,6 +489,9 @@ impl Stream {
             }
             if let Poll::Ready(end) = down.poll(cx, w, &mut conn.io, &mut client.io) {
                 return Poll::Ready(Ok(end));
+            }
+            if contstats {
+                self.count_flow(before.0 + up.written, before.1 + down.written);
             }
             let ms = if down.awaits == Awaits::Source {
                 server_ms
