@@ -277,6 +277,9 @@ impl Vars {
 
     /// Forgets all (the end of a request, of a session) and gives their room back.
     pub fn clear(&mut self, chain: &[&Usage]) {
+        if self.entries.is_empty() {
+            return;
+        }
         let all = self.entries.iter().map(|(_, v)| cost(v)).sum();
         Usage::give_back(chain, all);
         self.entries.clear();

@@ -43,7 +43,7 @@ pub fn show(rt: &sluice_engine::Runtime) -> String {
     let kept = last();
     let mut out = format!(
         "Total events captured on [{}] : {}\n",
-        crate::logs::bsd_date(crate::clock::now().wall_us / 1_000_000),
+        crate::logs::bsd_date(crate::clock::read().wall_us / 1_000_000),
         kept.iter().map(|m| m.number).max().unwrap_or(0)
     );
     for m in &kept {
@@ -105,7 +105,7 @@ fn remember(proxy: ProxyId, is_request: bool, client: &ConnInfo, bytes: &[u8], e
         number: *count,
         proxy,
         is_request,
-        wall_us: crate::clock::now().wall_us,
+        wall_us: crate::clock::read().wall_us,
         src,
         at: e.at,
         kind: e.kind.name(),

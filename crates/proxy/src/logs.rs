@@ -160,7 +160,7 @@ impl LogSender {
             targets,
             tag,
             level,
-            clock::now().wall_us,
+            clock::read().wall_us,
             text.as_bytes(),
             b"",
         );

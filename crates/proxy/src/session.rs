@@ -18,7 +18,7 @@ use crate::backend::ServerConn;
 use crate::net::{Buf, Timer, Transport};
 use crate::stream::rules::Verdict;
 use crate::stream::{Stream, http, tcp};
-use crate::worker::Worker;
+use crate::worker::{Idle, Worker};
 use crate::{clock, net};
 
 /// What lasts for the whole client connection.
@@ -69,10 +69,21 @@ pub struct Client {
     pub must_close: bool,
     /// The server connection of its last request, kept for this client alone (`http-reuse never`).
     pub own: Option<Box<ServerConn>>,
+    /// Told when a soft stop begins.
+    pub idle: Option<Idle>,
 }
 
-/// Runs one client connection to its end.
+/// Runs one client connection to its end, reading the clock whenever it is woken.
 pub async fn run(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
+    let mut session = std::pin::pin!(serve(w, l, io, peer));
+    std::future::poll_fn(|cx| {
+        clock::read();
+        session.as_mut().poll(cx)
+    })
+    .await;
+}
+
+async fn serve(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
     let _counted = Counted {
         w: w.clone(),
         l: l.clone(),
@@ -84,6 +95,7 @@ pub async fn run(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
         read_closed: false,
         must_close: false,
         own: None,
+        idle: None,
     };
     let Some(sess) = Box::pin(begin(&w, &l, &mut client, peer)).await else {
         return;
@@ -148,7 +160,7 @@ async fn begin(
     if expect_proxy && !net::proxy_protocol::receive(w, l, client, &mut sess).await {
         return None;
     }
-    sess.handshake_ms = ((clock::mono_us() - sess.accept_mono_us) / 1000) as i32;
+    sess.handshake_ms = ((clock::now_us() - sess.accept_mono_us) / 1000) as i32;
     if !l.proxy.tcp_request_session.is_empty() {
         let (back, verdict) = with_stream(w, l, sess, |s| {
             let w = s.w.clone();
@@ -164,7 +176,7 @@ async fn begin(
             return None;
         }
     }
-    let now_ms = clock::mono_ms();
+    let now_ms = clock::now_us() / 1000;
     l.state.fe.sess_total.inc();
     l.state.fe.sess_rate.hit(now_ms);
     l.listener.counters.sess_total.inc();

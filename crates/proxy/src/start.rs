@@ -329,7 +329,10 @@ fn run_worker(
         .build();
     let Ok(runtime) = runtime else { return };
     let local = tokio::task::LocalSet::new();
-    let seed = crate::clock::mono_us().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(id) << 56;
+    let seed = crate::clock::read()
+        .mono_us
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ u64::from(id) << 56;
     let logs = LogSender::new(shared.runtime.clone(), rings);
     let w = Worker::new(id, shared, logs, seed);
     local.block_on(&runtime, worker(w, ready, phase));

@@ -6,21 +6,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use sluice_config::model::Model;
 use sluice_engine::Runtime;
 use sluice_expr::vars::ProcVars;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::backend::pool::Pools;
+use crate::clock;
 use crate::logs::LogSender;
-use crate::net::{BufPool, PipePool};
+use crate::net::{BufPool, Deadline, PipePool, since};
 use crate::stream::Stream;
-
-/// Longer than any process runs.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 86400);
 
 /// Stream records kept for the next request.
 const STREAMS_KEPT: usize = 256;
@@ -37,7 +33,7 @@ impl Shared {
         use sluice_config::model::SetVarSource;
         use sluice_expr::env::Nowhere;
         let env = Nowhere {
-            now: crate::clock::now(),
+            now: crate::clock::read(),
         };
         for (var, source) in &self.runtime.model.global.set_vars {
             let value = match source {
@@ -64,11 +60,11 @@ pub struct Worker {
     streams: RefCell<Vec<Box<Stream>>>,
     random: Cell<u64>,
     stopping: Cell<bool>,
-    /// When the soft stop began.
-    stopped_at: Cell<Option<Instant>>,
+    /// When the soft stop began, monotonic µs.
+    stopped_at: Cell<Option<u64>>,
     /// Tells the listeners that the soft stop begins.
     pub stopped: Notify,
-    /// Sessions between requests, to be woken when a soft stop begins.
+    /// Sessions that wait between requests now and then, to be woken when a soft stop begins.
     idle: RefCell<slab::Slab<Waker>>,
     /// Sessions alive.
     pub sessions: Cell<usize>,
@@ -123,7 +119,8 @@ impl Worker {
     /// Takes a stream record back and gives the session's part of it.
     pub fn return_stream(&self, mut stream: Box<Stream>) -> Box<crate::session::SessionData> {
         stream.forget();
-        let sess = std::mem::take(&mut stream.sess);
+        let spare = stream.spare_sess.take().unwrap_or_default();
+        let sess = std::mem::replace(&mut stream.sess, spare);
         let mut free = self.streams.borrow_mut();
         if free.len() < STREAMS_KEPT {
             free.push(stream);
@@ -138,7 +135,7 @@ impl Worker {
     /// Begins the soft stop: sessions that wait for a request end.
     pub fn stop(&self) {
         self.stopping.set(true);
-        self.stopped_at.set(Some(Instant::now()));
+        self.stopped_at.set(Some(clock::read().mono_us));
         self.stopped.notify_waiters();
         for waker in self.idle.borrow().iter().map(|(_, w)| w) {
             waker.wake_by_ref();
@@ -166,22 +163,24 @@ impl Worker {
         }
         match (self.spread_ms(), self.stopped_at.get()) {
             (Some(u64::MAX), _) => false,
-            (Some(spread), Some(at)) => self.random() % spread < at.elapsed().as_millis() as u64,
+            (Some(spread), Some(at_us)) => {
+                self.random() % spread < (clock::now_us() - at_us) / 1000
+            }
             _ => true,
         }
     }
 
     /// When an idle connection of a client is closed because of the soft stop: at a moment of `close-spread-time`, at
     /// once (`None`) without it. With `infinite` its own timeout ends it.
-    pub fn leave_at(&self) -> Option<Instant> {
+    pub fn leave_at(&self) -> Deadline {
         match (self.spread_ms(), self.stopped_at.get()) {
-            (Some(u64::MAX), _) => Some(Instant::now() + FOREVER),
-            (Some(spread), Some(at)) => Some(at + Duration::from_millis(self.random() % spread)),
+            (Some(u64::MAX), _) => Some(u64::MAX),
+            (Some(spread), Some(at_us)) => since(at_us, Some(self.random() % spread)),
             _ => None,
         }
     }
 
-    /// Registers a session that waits between requests.
+    /// Registers a session, once, before it first waits between requests.
     pub fn enter_idle(self: &Rc<Self>, waker: &Waker) -> Idle {
         Idle {
             key: self.idle.borrow_mut().insert(waker.clone()),
@@ -190,7 +189,7 @@ impl Worker {
     }
 }
 
-/// A session's registration while it waits between requests.
+/// A session's registration for the soft stop.
 pub struct Idle {
     key: usize,
     worker: Rc<Worker>,

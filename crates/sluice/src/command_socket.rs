@@ -100,7 +100,7 @@ impl Host for Shell {
         &self.shared.runtime
     }
     fn now(&self) -> Now {
-        clock::now()
+        clock::read()
     }
     fn ring(&self, name: &str) -> Option<Vec<Vec<u8>>> {
         self.rings.lines(name)

@@ -167,7 +167,7 @@ struct Load {
 impl Load {
     /// Once a second, compares processor time with what the workers could have used.
     fn look(&mut self, rt: &Runtime) {
-        let wall_us = clock::mono_us();
+        let wall_us = clock::read().mono_us;
         let passed = wall_us.saturating_sub(self.wall_us);
         if passed < 1_000_000 {
             return;

@@ -444,7 +444,7 @@ fn serve(flags: &Flags, model: Arc<Model>) -> anyhow::Result<ExitCode> {
     let runtime = Arc::new(state::build(
         model.clone(),
         StartInfo {
-            now: sluice_proxy::clock::now(),
+            now: sluice_proxy::clock::read(),
             workers,
             pid: std::process::id(),
             hostname: hostname().into(),

@@ -56,7 +56,11 @@ fn bwlim(cx: &mut Cx<'_>, line: &Arc<Line>, inbound: bool) {
                 .time_ms(line, at + 1, TimeUnit::Ms)
                 .map(|n| period = Some(n)),
             "min-size" => {
-                cx.no_effect(line, at, "how much is written at once does not depend on the limit");
+                cx.no_effect(
+                    line,
+                    at,
+                    "how much is written at once does not depend on the limit",
+                );
                 cx.size(line, at + 1).map(|n| min_size = n)
             }
             "limit" | "key" | "table" => {

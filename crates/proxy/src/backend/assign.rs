@@ -50,16 +50,16 @@ pub async fn assign(
 ) -> Result<Slot, NoServer> {
     let w = s.w.clone();
     let id = s.info.backend;
-    let state = w.runtime().proxy(id).clone();
+    let state = w.runtime().proxy(id);
     if let Some(i) = attempts.wanted {
         let server = &state.servers[i as usize];
         if server.accepts_persistent() || attempts.forced {
-            if take_slot(&state, server, s.backend().fullconn) {
+            if take_slot(state, server, s.backend().fullconn) {
                 return Ok(chosen(s, &w, server));
             }
             let max = server.conf.maxqueue;
             if max == 0 || server.queue.len() < max {
-                return wait(s, client, &w, &state, Some(i)).await;
+                return Box::pin(wait(s, client, &w, state, Some(i))).await;
             }
             if !s.backend().options.contains(Options::PERSIST) && s.backend().redispatch == 0 {
                 return Err(NoServer::QueueFull);
@@ -80,21 +80,21 @@ pub async fn assign(
             fullconn: s.backend().fullconn,
         };
         let index =
-            preferred(s, &state, attempts).or_else(|| state.balancer.choose(&state.servers, &ask));
+            preferred(s, state, attempts).or_else(|| state.balancer.choose(&state.servers, &ask));
         let Some(i) = index else { break };
         let server = &state.servers[i as usize];
-        if take_slot(&state, server, ask.fullconn) {
+        if take_slot(state, server, ask.fullconn) {
             return Ok(chosen(s, &w, server));
         }
         if hash.is_some() {
             // the key belongs to this server: wait for it
-            return wait(s, client, &w, &state, Some(i)).await;
+            return Box::pin(wait(s, client, &w, state, Some(i))).await;
         }
     }
     if state.usable_servers() == 0 {
         return Err(NoServer::NoneUsable);
     }
-    wait(s, client, &w, &state, None).await
+    Box::pin(wait(s, client, &w, state, None)).await
 }
 
 /// `option prefer-last-server`: the one that served this client before, if it is usable and not full.
@@ -158,7 +158,7 @@ async fn wait(
     let ticket = queue.join(
         s.info.prio_class,
         s.info.prio_offset,
-        crate::clock::mono_ms(),
+        crate::clock::now_us() / 1000,
     );
     counters.queued.enter();
     match index {
@@ -259,6 +259,14 @@ impl Drop for Place<'_> {
 pub fn release(w: &Worker, id: ServerId) {
     let state = w.runtime().proxy(id.backend);
     let server = &state.servers[id.index as usize];
+    if server.queue.is_empty() && state.queue.is_empty() {
+        server.served.fetch_sub(1, Relaxed);
+        // whoever joined in this moment looked before the slot was free
+        if server.queue.is_empty() && state.queue.is_empty() {
+            return;
+        }
+        return kick(state, w.model().proxy(id.backend).fullconn);
+    }
     // a backup serves the backend's queue only while balancing uses it
     let used = state.balancer.uses(id.index);
     if used || !server.queue.is_empty() {

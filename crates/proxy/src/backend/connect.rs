@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
 
 use sluice_config::model::{Options, PeerAddr, PortSpec, Server, Source, UseSrc};
 use sluice_engine::passive::Seen;
@@ -61,7 +62,7 @@ pub async fn connect(
     timer: &mut Timer,
     target: Target,
     server: Option<&Server>,
-) -> Result<ServerConn, ConnectFail> {
+) -> Result<Box<ServerConn>, ConnectFail> {
     let timeout_ms = s.connect_timeout_ms();
     let connecting = async {
         match target {
@@ -92,15 +93,15 @@ pub async fn connect(
         since_us: crate::clock::now().wall_us,
         ..ConnInfo::default()
     };
-    let mut conn = ServerConn {
+    let mut conn = Box::new(ServerConn {
         io,
-        info,
+        info: Rc::new(info),
         server: None,
         reused: false,
         input: None,
         requests: 0,
         key: 0,
-    };
+    });
     if let Some(how) = server
         .and_then(|srv| srv.send_proxy.as_ref())
         .filter(|how| how.wanted)

@@ -16,7 +16,7 @@ use crate::worker::Worker;
 /// A connection to a server, in use by a stream.
 pub struct ServerConn {
     pub io: Transport,
-    pub info: ConnInfo,
+    pub info: Rc<ConnInfo>,
     /// `None` for `dispatch` and `option transparent`.
     pub server: Option<ServerId>,
     /// It carried a request before: a close before the first byte may only mean that the server had enough of it.
@@ -27,6 +27,16 @@ pub struct ServerConn {
     /// What the server was told of the client on it (PROXY header, source address): only a stream that would say the
     /// same may reuse it. 0: nothing.
     pub key: u64,
+}
+
+impl ServerConn {
+    /// It carries another request.
+    pub fn mark_reused(&mut self) {
+        if !self.reused {
+            self.reused = true;
+            Rc::make_mut(&mut self.info).reused = true;
+        }
+    }
 }
 
 /// One of a server's connection slots (`maxconn`), given back when dropped.

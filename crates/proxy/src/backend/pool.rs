@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_engine::Runtime;
 use sluice_expr::ServerId;
-use tokio::time::Instant;
 
 use super::ServerConn;
+use crate::clock;
 use crate::worker::Worker;
 
 /// All servers' idle connections on this worker.
@@ -17,8 +17,8 @@ pub struct Pools {
 }
 
 struct IdleConn {
-    conn: ServerConn,
-    since: Instant,
+    conn: Box<ServerConn>,
+    since_us: u64,
 }
 
 impl Pools {
@@ -38,26 +38,24 @@ impl Pools {
     }
 
     /// The connection used last that is still alive (warm caches, and the others may age) and has the same `key`.
-    pub fn take(&self, w: &Worker, id: ServerId, key: u64) -> Option<ServerConn> {
+    pub fn take(&self, w: &Worker, id: ServerId, key: u64) -> Option<Box<ServerConn>> {
         let pool = self.pool(id)?;
         loop {
-            let idle = {
+            let mut conn = {
                 let mut pool = pool.borrow_mut();
                 let at = pool.iter().rposition(|c| c.conn.key == key)?;
-                pool.remove(at)
+                pool.remove(at).conn
             };
             w.runtime().server(id).idle_conns.fetch_sub(1, Relaxed);
-            if is_alive(&idle.conn) {
-                return Some(ServerConn {
-                    reused: true,
-                    ..idle.conn
-                });
+            if is_alive(&conn) {
+                conn.mark_reused();
+                return Some(conn);
             }
         }
     }
 
     /// Keeps a connection for the next request, if the server's `pool-max-conn` allows.
-    pub fn keep(&self, w: &Worker, conn: ServerConn) {
+    pub fn keep(&self, w: &Worker, conn: Box<ServerConn>) {
         let Some(id) = conn.server else { return };
         let server = w.runtime().server(id);
         let full = server
@@ -76,7 +74,7 @@ impl Pools {
             server.idle_conns.fetch_add(1, Relaxed);
             pool.borrow_mut().push(IdleConn {
                 conn,
-                since: Instant::now(),
+                since_us: clock::now_us(),
             });
         }
     }
@@ -84,7 +82,7 @@ impl Pools {
     /// Closes what the servers closed, and of what was idle for longer than `pool-purge-delay` the older half. Called
     /// every second.
     pub fn sweep(&self, w: &Worker) {
-        let now = Instant::now();
+        let now_us = clock::read().mono_us;
         let shortage = fd_shortage(w.runtime());
         w.runtime().counters.fd_shortage.store(shortage, Relaxed);
         for (p, servers) in self.by_server.iter().enumerate() {
@@ -96,8 +94,9 @@ impl Pools {
                 let server = &w.runtime().proxies[p].servers[i];
                 let before = pool.len();
                 pool.retain(|c| is_alive(&c.conn));
-                let delay = std::time::Duration::from_millis(server.conf.pool_purge_delay_ms);
-                let old = pool.iter().take_while(|c| now - c.since > delay).count();
+                let delay_us = server.conf.pool_purge_delay_ms.saturating_mul(1000);
+                let is_old = |c: &&IdleConn| now_us.saturating_sub(c.since_us) > delay_us;
+                let old = pool.iter().take_while(is_old).count();
                 let spare = (pool.len()).saturating_sub(server.conf.pool_low_conn as usize);
                 pool.drain(..old.div_ceil(2).min(spare));
                 if shortage > 1 {

@@ -168,7 +168,7 @@ fn interval(c: &Checked) -> Duration {
     let jitter = if spread == 0 {
         0
     } else {
-        crate::clock::mono_us() % (ms * spread / 100).max(1)
+        crate::clock::read().mono_us % (ms * spread / 100).max(1)
     };
     Duration::from_millis(ms + jitter)
 }

@@ -503,10 +503,12 @@ impl Probe<'_> {
 
 impl Env for Probe<'_> {
     fn now(&self) -> Now {
-        crate::clock::now()
+        crate::clock::read()
     }
     fn random(&self) -> u64 {
-        crate::clock::mono_us().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        crate::clock::read()
+            .mono_us
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
     fn gauge(&self, what: Gauge) -> Option<i64> {
         view::gauge(&self.c.shared.runtime, what, crate::clock::mono_ms())

@@ -9,5 +9,5 @@ pub mod transport;
 
 pub use buf::{Buf, BufPool};
 pub use pipe::{Pipe, PipePool};
-pub use timer::{Deadline, Timer, after_ms, earlier};
+pub use timer::{Deadline, Timer, after_ms, earlier, since};
 pub use transport::{Fail, Transport};

@@ -6,16 +6,22 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Sleep, sleep_until};
 
-/// A deadline, or none: waits forever.
-pub type Deadline = Option<Instant>;
+use crate::clock;
+
+/// A deadline in monotonic microseconds, or none: waits forever.
+pub type Deadline = Option<u64>;
 
 /// The deadline that lies `timeout_ms` ahead.
 pub fn after_ms(timeout_ms: Option<u64>) -> Deadline {
-    timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms))
+    since(clock::now_us(), timeout_ms)
+}
+
+/// The deadline that lies `timeout_ms` after `start_us`.
+pub fn since(start_us: u64, timeout_ms: Option<u64>) -> Deadline {
+    timeout_ms.map(|ms| start_us.saturating_add(ms.saturating_mul(1000)))
 }
 
 /// The earlier of two deadlines.
@@ -26,31 +32,40 @@ pub fn earlier(a: Deadline, b: Deadline) -> Deadline {
     }
 }
 
-/// A lazily armed timer.
+/// A lazily armed timer of one task.
 #[derive(Default)]
 pub struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
+    /// When `sleep` fires, µs; the task is registered with it until then.
+    armed_us: u64,
 }
 
 impl Timer {
-    /// Ready when `deadline` has passed.
+    /// Ready when `deadline` has passed. Always to be polled by the same task, which is woken then.
     pub fn poll(&mut self, cx: &mut Context<'_>, deadline: Deadline) -> Poll<()> {
         let Some(deadline) = deadline else {
             return Poll::Pending;
         };
-        let sleep = self
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
-        if deadline < sleep.deadline() {
-            sleep.as_mut().reset(deadline);
+        let now = clock::now_us();
+        if now < self.armed_us && self.armed_us <= deadline {
+            // the armed timer comes first, and has not come yet
+            return Poll::Pending;
         }
-        while sleep.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            sleep.as_mut().reset(deadline);
+        if now >= deadline {
+            return Poll::Ready(());
         }
-        Poll::Pending
+        self.arm(cx, deadline)
+    }
+
+    #[cold]
+    fn arm(&mut self, cx: &mut Context<'_>, deadline: u64) -> Poll<()> {
+        let at = clock::instant(deadline);
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if self.armed_us != deadline {
+            sleep.as_mut().reset(at);
+        }
+        self.armed_us = deadline;
+        sleep.as_mut().poll(cx)
     }
 
     /// Waits until `deadline`.

@@ -8,13 +8,12 @@
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use sluice_http::{BodyDecoder, BodyError, Framing, encode_chunk};
 use tokio::io::Interest;
-use tokio::time::Instant;
 
 use super::Stream;
+use crate::clock;
 use crate::net::{Buf, Deadline, Pipe, Timer, Transport, buf::READ_SIZE};
 use crate::session::Client;
 use crate::worker::Worker;
@@ -28,6 +27,9 @@ const SPLICE_MOST: usize = 1 << 20;
 
 /// A splice that moved less than this shows that the transfer is no longer a bulk one.
 const BULK: usize = READ_SIZE / 2;
+
+/// Most bytes of a body that are copied behind their head.
+const JOINED: usize = 2048;
 
 /// Turns a pump takes before it lets other tasks run.
 const TURNS: usize = 16;
@@ -70,9 +72,9 @@ pub struct Pump {
     /// Bytes of it that were there at the start.
     first: u64,
     pub awaits: Awaits,
-    /// When the pump last moved a byte, for the timeouts.
-    pub progress: Instant,
-    limit: Option<Limiter>,
+    /// When the pump last moved a byte, µs, for the timeouts.
+    pub progress_us: u64,
+    limit: Option<Box<Limiter>>,
     /// The last read filled its buffer: this is a bulk transfer now.
     bulk: bool,
     ended: bool,
@@ -96,58 +98,78 @@ pub enum SpliceChoice {
     Wanted,
 }
 
-impl Pump {
-    /// A pump that sends `head` first, then the message's body as `decoder` finds it.
-    pub fn new(
-        head: Vec<u8>,
-        buf: Option<Buf>,
-        decoder: BodyDecoder,
-        splice: SpliceChoice,
-    ) -> Self {
+impl Default for Pump {
+    /// A pump at rest.
+    fn default() -> Self {
         Pump {
-            first: head.len() as u64,
-            head,
+            first: 0,
+            head: Vec::with_capacity(1024),
             head_sent: 0,
-            buf: buf.filter(|b| !b.is_empty()),
+            buf: None,
             ready: 0,
-            decoder,
+            decoder: BodyDecoder::new(Framing::None),
             recode: None,
-            splice,
+            splice: SpliceChoice::Never,
             pipe: None,
             written: 0,
             awaits: Awaits::Source,
-            progress: Instant::now(),
+            progress_us: 0,
             limit: None,
             bulk: false,
             ended: false,
         }
     }
+}
 
-    /// All bytes until the sender closes.
-    pub fn tunnel(buf: Option<Buf>, splice: SpliceChoice) -> Self {
-        Pump::new(
-            Vec::new(),
-            buf,
-            BodyDecoder::new(Framing::UntilClose),
-            splice,
-        )
+impl Pump {
+    /// Starts another transfer: sends `head` first, then the message's body as `decoder` finds it.
+    pub fn start(
+        &mut self,
+        head: Vec<u8>,
+        buf: Option<Buf>,
+        decoder: BodyDecoder,
+        splice: SpliceChoice,
+    ) {
+        self.head = head;
+        self.head_sent = 0;
+        self.buf = buf.filter(|b| !b.is_empty());
+        self.ready = 0;
+        self.decoder = decoder;
+        self.recode = None;
+        self.splice = splice;
+        self.pipe = None;
+        self.written = 0;
+        self.awaits = Awaits::Source;
+        self.progress_us = clock::now_us();
+        self.limit = None;
+        self.bulk = false;
+        self.ended = false;
     }
 
-    pub fn recode(mut self, how: Option<Recode>) -> Self {
-        self.recode = how;
-        if how.is_some() {
-            self.splice = SpliceChoice::Never;
-        }
-        self
+    /// Starts with all bytes until the sender closes.
+    pub fn start_tunnel(&mut self, head: Vec<u8>, buf: Option<Buf>, splice: SpliceChoice) {
+        self.start(head, buf, BodyDecoder::new(Framing::UntilClose), splice);
     }
 
-    /// Holds the pump to a rate.
-    pub fn limited(mut self, limits: Vec<(u64, u64)>) -> Self {
+    /// Puts another framing on the body.
+    pub fn recode(&mut self, how: Recode) {
+        self.recode = Some(how);
+        self.splice = SpliceChoice::Never;
+    }
+
+    /// Holds the pump to rates, where there are any.
+    pub fn limit(&mut self, limits: Vec<(u64, u64)>) {
         if !limits.is_empty() {
-            self.limit = Some(Limiter::new(limits));
+            self.limit = Some(Box::new(Limiter::new(limits)));
             self.splice = SpliceChoice::Never;
         }
-        self
+    }
+
+    /// An empty buffer to write the next head into.
+    pub fn take_head(&mut self) -> Vec<u8> {
+        let mut head = std::mem::take(&mut self.head);
+        head.clear();
+        head
     }
 
     /// Whether the message ended on the sender's side (its connection may carry another one).
@@ -160,9 +182,19 @@ impl Pump {
         self.written.saturating_sub(self.first)
     }
 
-    /// The buffer given back, for the next message on the connection.
-    pub fn into_rest(self) -> (Vec<u8>, Option<Buf>) {
-        (self.head, self.buf.filter(|b| !b.is_empty()))
+    /// What was read and does not belong to the message.
+    pub fn take_rest(&mut self) -> Option<Buf> {
+        self.buf.take().filter(|b| !b.is_empty())
+    }
+
+    /// Gives back what was lent to it.
+    pub fn forget(&mut self) {
+        self.buf = None;
+        self.pipe = None;
+        self.limit = None;
+        if self.head.capacity() > READ_SIZE {
+            self.head = Vec::with_capacity(1024);
+        }
     }
 
     /// Moves what can be moved now.
@@ -220,6 +252,7 @@ impl Pump {
     }
 
     fn write(&mut self, cx: &mut Context<'_>, dst: &mut Transport) -> Poll<Option<End>> {
+        self.join_small();
         let head = &self.head[self.head_sent..];
         let body = self
             .buf
@@ -245,6 +278,19 @@ impl Pump {
             self.buf = None;
         }
         Poll::Ready(None)
+    }
+
+    /// Puts a small body right behind its head: copying it costs less than the kernel's handling of two pieces.
+    fn join_small(&mut self) {
+        let Some(buf) = &mut self.buf else { return };
+        if self.head_sent < self.head.len() && (1..=JOINED).contains(&self.ready) {
+            self.head.extend_from_slice(&buf.data()[..self.ready]);
+            buf.consume(self.ready);
+            self.ready = 0;
+            if buf.is_empty() {
+                self.buf = None;
+            }
+        }
     }
 
     /// Lets the decoder look at the buffer.
@@ -291,7 +337,7 @@ impl Pump {
                 self.bulk = n == buf.room().len();
                 buf.filled(n);
                 self.buf = Some(buf);
-                self.progress = Instant::now();
+                self.progress_us = clock::now_us();
                 if let Some(limit) = &mut self.limit {
                     limit.took(n);
                 }
@@ -346,7 +392,7 @@ impl Pump {
             Ok(n) => {
                 self.decoder.skip(n as u64);
                 self.bulk = n >= BULK;
-                self.progress = Instant::now();
+                self.progress_us = clock::now_us();
                 w.runtime().counters.spliced_bytes.add(n as u64);
                 Poll::Ready(None)
             }
@@ -381,7 +427,7 @@ impl Pump {
 
     fn moved(&mut self, n: usize) {
         self.written += n as u64;
-        self.progress = Instant::now();
+        self.progress_us = clock::now_us();
     }
 }
 
@@ -389,7 +435,7 @@ impl Pump {
 struct Limiter {
     /// Bytes and period (ms) of each.
     limits: Vec<(u64, u64)>,
-    since: Instant,
+    since_us: u64,
     taken: u64,
     timer: Timer,
 }
@@ -398,7 +444,7 @@ impl Limiter {
     fn new(limits: Vec<(u64, u64)>) -> Self {
         Limiter {
             limits,
-            since: Instant::now(),
+            since_us: clock::now_us(),
             taken: 0,
             timer: Timer::default(),
         }
@@ -415,11 +461,8 @@ impl Limiter {
             .iter()
             .map(|(bytes, period)| self.taken.saturating_mul(*period) / (*bytes).max(1))
             .max();
-        let due = self.since + Duration::from_millis(due_ms.unwrap_or(0));
-        if Instant::now() >= due {
-            return Poll::Ready(());
-        }
-        self.timer.poll(cx, Some(due))
+        let due = crate::net::since(self.since_us, Some(due_ms.unwrap_or(0)));
+        self.timer.poll(cx, due)
     }
 }
 

@@ -82,8 +82,7 @@ impl Env for Stream {
     fn conn(&self, side: Side) -> Option<&ConnInfo> {
         match side {
             Side::Client => Some(&self.sess.client),
-            Side::Server if self.server_conn.dst != Addr::None => Some(&self.server_conn),
-            Side::Server => None,
+            Side::Server => self.server_conn.as_deref().filter(|c| c.dst != Addr::None),
         }
     }
     fn tcp_info(&self, side: Side) -> Option<TcpInfo> {

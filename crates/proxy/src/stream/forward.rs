@@ -13,9 +13,7 @@ use sluice_expr::Type;
 use sluice_http::{Framing, Headers, Request, Version, normalize};
 
 use super::Stream;
-use super::http::Fate;
 use crate::backend::connect::{self, Target};
-use crate::session::Client;
 
 impl Stream {
     /// `option forwardfor`, `forwarded`, `originalto` and their like.
@@ -114,23 +112,15 @@ impl Stream {
         self.req.write_to(out);
     }
 
-    /// `option http-restrict-req-hdr-names`.
-    pub async fn restrict_header_names(
-        &mut self,
-        fe: &Proxy,
-        client: &mut Client,
-    ) -> Result<(), Fate> {
+    /// `option http-restrict-req-hdr-names`: takes the odd ones out, or tells that the request is to be refused.
+    pub fn has_refused_names(&mut self, fe: &Proxy) -> bool {
         let odd = |name: &[u8]| !name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
         let o = fe.options;
         if o.contains(Options::HTTP_RESTRICT_REQ_HDR_NAMES_DELETE) {
             self.req.headers.remove_matching(odd);
-        } else if o.contains(Options::HTTP_RESTRICT_REQ_HDR_NAMES_REJECT)
-            && self.req.headers.iter().any(|(n, _)| odd(n))
-        {
-            self.count_denied_request();
-            return Err(self.deny_with(client, 403, b'P').await);
         }
-        Ok(())
+        o.contains(Options::HTTP_RESTRICT_REQ_HDR_NAMES_REJECT)
+            && self.req.headers.iter().any(|(n, _)| odd(n))
     }
 }
 

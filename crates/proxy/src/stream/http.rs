@@ -13,7 +13,6 @@ use sluice_http::{
     BodyDecoder, ErrorKind, Framing, HeadScan, Limits, Method, ParseError, Parsed, Version,
     parse_request,
 };
-use tokio::time::Instant;
 
 use super::Stream;
 use super::reply::Local;
@@ -85,7 +84,6 @@ async fn wait_for_bytes(
         t.http_keep_alive_ms.or(t.http_request_ms).or(t.client_ms)
     };
     let deadline = after_ms(timeout_ms);
-    let mut idle = None;
     let stays = p.options.contains(Options::IDLE_CLOSE_ON_RESPONSE);
     let mut leave = None;
     let read = std::future::poll_fn(|cx| {
@@ -103,7 +101,7 @@ async fn wait_for_bytes(
             Poll::Pending => {
                 if w.is_stopping() && !first && !stays {
                     let at = *leave.get_or_insert_with(|| w.leave_at());
-                    if at.is_none_or(|at| at <= Instant::now()) {
+                    if at.is_none_or(|at| at <= clock::now_us()) {
                         return Poll::Ready(Err(Fail::Io(std::io::ErrorKind::Interrupted.into())));
                     }
                     return client
@@ -111,8 +109,8 @@ async fn wait_for_bytes(
                         .poll(cx, earlier(deadline, at))
                         .map(|()| Err(Fail::Io(std::io::ErrorKind::Interrupted.into())));
                 }
-                if idle.is_none() && !first {
-                    idle = Some(w.enter_idle(cx.waker()));
+                if client.idle.is_none() && !first {
+                    client.idle = Some(w.enter_idle(cx.waker()));
                 }
                 client.timer.poll(cx, deadline).map(|()| Err(Fail::Timeout))
             }
@@ -429,5 +427,5 @@ impl Stream {
 }
 
 fn fe_rate(s: &Stream) {
-    s.fe_state().fe.req_rate.hit(clock::mono_ms());
+    s.fe_state().fe.req_rate.hit(clock::now_us() / 1000);
 }

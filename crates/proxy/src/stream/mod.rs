@@ -32,6 +32,8 @@ use sluice_expr::vars::{Usage, Vars};
 use sluice_expr::{ProxyId, ServerId};
 use sluice_http::{BodyDecoder, Framing, Request, Response};
 
+use self::body::Pump;
+use crate::clock;
 use crate::net::Buf;
 use crate::session::SessionData;
 use crate::worker::Worker;
@@ -75,9 +77,11 @@ pub struct Stream {
     pub w: Rc<Worker>,
     /// Its session's part, moved in while the stream runs.
     pub sess: Box<SessionData>,
+    /// Stands in for it between streams.
+    pub spare_sess: Option<Box<SessionData>>,
     pub info: StreamInfo,
     /// Connection to the server, as expressions see it.
-    pub server_conn: ConnInfo,
+    pub server_conn: Option<Rc<ConnInfo>>,
     pub req: Request,
     /// It carries HTTP: `req` is a message of it and not only what a rule read in TCP mode.
     pub is_http: bool,
@@ -100,6 +104,9 @@ pub struct Stream {
     pub start_us: u64,
     /// Bytes in and out that counters know of already (`option contstats`).
     pub counted: (u64, u64),
+    /// The request on its way to the server, and the response on its way back.
+    pub up: Pump,
+    pub down: Pump,
     /// Scratch for serialising and formatting.
     pub out: Vec<u8>,
     pub text: Vec<u8>,
@@ -156,8 +163,9 @@ impl Stream {
         };
         Stream {
             sess: Box::default(),
+            spare_sess: None,
             info: StreamInfo::new(ProxyId(0)),
-            server_conn: ConnInfo::default(),
+            server_conn: None,
             req: Request::new(),
             is_http: false,
             has_req: false,
@@ -173,7 +181,9 @@ impl Stream {
             now: Now::default(),
             start_us: 0,
             counted: (0, 0),
-            out: Vec::with_capacity(1024),
+            up: Pump::default(),
+            down: Pump::default(),
+            out: Vec::new(),
             text: Vec::new(),
             set: Overrides::default(),
             held: Held::default(),
@@ -194,8 +204,10 @@ impl Stream {
         self.res_body.forget();
         self.req_content = None;
         self.res_content = None;
+        self.up.forget();
+        self.down.forget();
         self.content_final = false;
-        self.server_conn = ConnInfo::default();
+        self.server_conn = None;
         let sess = self.sess.vars.borrow();
         let vars = self.vars.get_mut();
         vars.txn.clear(&[&vars.txn_used, &sess.used]);
@@ -209,7 +221,7 @@ impl Stream {
         self.out.clear();
         self.text.clear();
         if self.out.capacity() > crate::net::buf::READ_SIZE {
-            self.out = Vec::with_capacity(1024);
+            self.out = Vec::new();
         }
     }
 
@@ -234,7 +246,7 @@ impl Stream {
 
     /// Takes the clock anew.
     pub fn tick(&mut self) {
-        self.now = crate::clock::now();
+        self.now = clock::now();
     }
 
     /// Milliseconds since the stream began.

@@ -14,7 +14,7 @@ use crate::session::{Listener, SessionData};
 impl Stream {
     /// A stream (or the rules before it) begins on a session.
     pub fn begin(&mut self, l: &Listener, sess: Box<SessionData>) {
-        self.sess = sess;
+        self.spare_sess = Some(std::mem::replace(&mut self.sess, sess));
         self.now = clock::now();
         self.start_us = self.now.mono_us;
         reset(&mut self.info, l.proxy.id);
@@ -101,7 +101,8 @@ impl Stream {
     /// The request's head is complete.
     pub fn note_request(&mut self, fe: &sluice_config::model::Proxy) {
         self.tick();
-        let state = self.w.runtime().proxy(self.info.frontend).clone();
+        let w = self.w.clone();
+        let state = w.runtime().proxy(self.info.frontend);
         let now_ms = self.now.mono_us / 1000;
         state.fe.req_total.inc();
         state.fe.h1_req.inc();
@@ -217,7 +218,7 @@ impl Stream {
 
     /// The backend is known: the timeouts and retries in effect, for the `cur_*` fetches.
     pub fn note_limits(&mut self) {
-        let t = self.backend().timeouts.clone();
+        let t = &self.backend().timeouts;
         let retries = self.set.retries.unwrap_or(self.backend().retries);
         let tarpit = self.set.tarpit_timeout_ms.or(t.tarpit_ms).or(t.connect_ms);
         self.info.server_timeout_ms = self.server_timeout_ms().unwrap_or(0);

@@ -5,25 +5,15 @@ use std::task::Poll;
 use sluice_config::model::Options;
 
 use super::Stream;
-use super::body::{Awaits, End, Pump};
-use super::response::ms_duration;
+use super::body::{Awaits, End};
 use crate::backend::ServerConn;
 use crate::session::Client;
 
-/// One direction's state.
-struct Half {
-    pump: Pump,
-    /// Its sender closed, and the receiver was told.
-    closed: bool,
-}
-
-/// Relays until both directions are closed, one fails, or nothing moves for a timeout. Marks the stream.
+/// Relays with the stream's two pumps until both directions are closed, one fails, or nothing moves for a timeout. Marks the stream.
 pub async fn relay(
     s: &mut Stream,
     client: &mut Client,
     conn: &mut ServerConn,
-    up: Pump,
-    down: Pump,
     tunnel_ms: Option<u64>,
 ) {
     let w = s.w.clone();
@@ -38,23 +28,17 @@ pub async fn relay(
     let independent =
         (s.frontend().options | s.backend().options).contains(Options::INDEPENDENT_STREAMS);
     let no_linger = s.backend().options.contains(Options::NOLINGER);
-    let mut up = Half {
-        pump: up,
-        closed: false,
-    };
-    let mut down = Half {
-        pump: down,
-        closed: false,
-    };
+    // the sender closed, and the receiver was told
+    let (mut up_closed, mut down_closed) = (false, false);
     // who ended it, as the first character of the termination state
     let contstats = s.frontend().options.contains(Options::CONTSTATS);
     let before = (s.info.bytes_in, s.info.bytes_out);
     let cause = std::future::poll_fn(|cx| {
-        if !up.closed {
-            if let Poll::Ready(end) = up.pump.poll(cx, &w, &mut client.io, &mut conn.io) {
+        if !up_closed {
+            if let Poll::Ready(end) = s.up.poll(cx, &w, &mut client.io, &mut conn.io) {
                 match end {
                     End::Done => {
-                        up.closed = true;
+                        up_closed = true;
                         conn.io.shutdown_write();
                     }
                     End::SinkError(_) => return Poll::Ready(b'S'),
@@ -62,11 +46,11 @@ pub async fn relay(
                 }
             }
         }
-        if !down.closed {
-            if let Poll::Ready(end) = down.pump.poll(cx, &w, &mut conn.io, &mut client.io) {
+        if !down_closed {
+            if let Poll::Ready(end) = s.down.poll(cx, &w, &mut conn.io, &mut client.io) {
                 match end {
                     End::Done => {
-                        down.closed = true;
+                        down_closed = true;
                         client.io.shutdown_write();
                     }
                     End::SinkError(_) => return Poll::Ready(b'C'),
@@ -75,45 +59,41 @@ pub async fn relay(
             }
         }
         if contstats {
-            s.count_flow(before.0 + up.pump.written, before.1 + down.pump.written);
+            s.count_flow(before.0 + s.up.written, before.1 + s.down.written);
         }
-        if up.closed && down.closed {
+        if up_closed && down_closed {
             return Poll::Ready(b'-');
         }
         // both directions keep each other alive, except with a half-closed side's own timeout
-        let since = up.pump.progress.max(down.pump.progress);
-        let client_ms = if down.closed {
+        let since = s.up.progress_us.max(s.down.progress_us);
+        let client_ms = if down_closed {
             client_fin.or(client_ms)
         } else {
             client_ms
         };
-        let server_ms = if up.closed {
+        let server_ms = if up_closed {
             server_fin.or(server_ms)
         } else {
             server_ms
         };
-        let waits_for_client = (!up.closed && up.pump.awaits == Awaits::Source)
-            || (!down.closed && down.pump.awaits == Awaits::Sink);
-        let waits_for_server = (!down.closed && down.pump.awaits == Awaits::Source)
-            || (!up.closed && up.pump.awaits == Awaits::Sink);
-        let due = |wanted: bool, ms: Option<u64>, since: tokio::time::Instant| {
-            if wanted {
-                ms.map(|ms| since + ms_duration(ms))
-            } else {
-                None
-            }
+        let waits_for_client = (!up_closed && s.up.awaits == Awaits::Source)
+            || (!down_closed && s.down.awaits == Awaits::Sink);
+        let waits_for_server = (!down_closed && s.down.awaits == Awaits::Source)
+            || (!up_closed && s.up.awaits == Awaits::Sink);
+        let due = |wanted: bool, ms: Option<u64>, since_us: u64| {
+            crate::net::since(since_us, ms.filter(|_| wanted))
         };
         let (c, v) = (
             due(
                 waits_for_client,
                 client_ms,
-                if independent { up.pump.progress } else { since },
+                if independent { s.up.progress_us } else { since },
             ),
             due(
                 waits_for_server,
                 server_ms,
                 if independent {
-                    down.pump.progress
+                    s.down.progress_us
                 } else {
                     since
                 },
@@ -126,8 +106,8 @@ pub async fn relay(
             .map(|()| if first_is_client { b'c' } else { b's' })
     })
     .await;
-    s.info.bytes_in += up.pump.written;
-    s.info.bytes_out += down.pump.written;
+    s.info.bytes_in += s.up.written;
+    s.info.bytes_out += s.down.written;
     s.tick();
     if cause != b'-' {
         s.terminate(cause, b'D');

@@ -1,7 +1,6 @@
 //! The request's way through the proxy: frontend rules, backend choice, backend rules, then the server.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use sluice_config::model::{BackendTarget, Mode, Options, Proxy, Rule, Service};
 use sluice_expr::ProxyId;
@@ -11,6 +10,7 @@ use sluice_http::{Method, Version};
 
 use super::Stream;
 use super::http::Fate;
+use super::reply::Local;
 use super::rules::{Later, Verdict};
 use crate::net::after_ms;
 use crate::session::Client;
@@ -32,33 +32,29 @@ impl Stream {
 
     /// Everything that happens before a server is chosen.
     async fn before_server(&mut self, w: &Rc<Worker>, client: &mut Client) -> Result<(), Answered> {
-        let fe = w.model().proxy(self.info.frontend).clone();
-        self.note_request(&fe);
+        let fe = &**w.model().proxy(self.info.frontend);
+        self.note_request(fe);
         if !fe.tcp_request_content.is_empty() {
             self.content_rules(&fe.tcp_request_content, client).await?;
         }
-        if let Some(fate) = self.monitor(&fe, client).await {
-            return Err(fate);
+        if let Some(local) = self.monitor(fe) {
+            return Err(self.answer(client, local).await);
         }
         if fe.options.contains(Options::HTTP_BUFFER_REQUEST) {
             self.hold_request_body(client, None, u64::MAX).await?;
         }
-        self.request_rules(&fe, &fe.http_request, client).await?;
-        self.restrict_header_names(&fe, client).await?;
-        self.stats_of(&fe, client).await?;
-        self.switch_backend(&fe);
+        self.proxy_rules(fe, client).await?;
+        self.switch_backend(fe);
         self.enter_backend();
-        let be = w.model().proxy(self.info.backend).clone();
-        if !Arc::ptr_eq(&fe, &be) {
+        let be = &**w.model().proxy(self.info.backend);
+        if be.id != fe.id {
             if !be.tcp_request_content.is_empty() {
                 self.content_rules(&be.tcp_request_content, client).await?;
             }
             if be.options.contains(Options::HTTP_BUFFER_REQUEST) && !self.req_body.active {
                 self.hold_request_body(client, None, u64::MAX).await?;
             }
-            self.request_rules(&be, &be.http_request, client).await?;
-            self.restrict_header_names(&be, client).await?;
-            self.stats_of(&be, client).await?;
+            self.proxy_rules(be, client).await?;
         }
         self.request_processed();
         if !be.is_backend() || be.mode != Mode::Http {
@@ -66,16 +62,16 @@ impl Stream {
             let local = self.error_response(503);
             return Err(self.answer(client, local).await);
         }
-        if let Some(post_max) = super::forward::wants_body(&be, &self.req) {
+        if let Some(post_max) = super::forward::wants_body(be, &self.req) {
             self.hold_request_body(client, None, post_max).await?;
         }
-        self.unique_id_header(&fe);
-        self.forwarding_headers(&fe, &be);
+        self.unique_id_header(fe);
+        self.forwarding_headers(fe, be);
         Ok(())
     }
 
     /// `monitor-uri` and `monitor fail`.
-    async fn monitor(&mut self, fe: &Proxy, client: &mut Client) -> Option<Fate> {
+    fn monitor(&mut self, fe: &Proxy) -> Option<Local> {
         let uri = fe.monitor_uri.as_ref()?;
         if self.req.path_and_query() != Some(uri.as_bytes()) {
             return None;
@@ -84,8 +80,7 @@ impl Stream {
         self.fe_state().fe.intercepted.inc();
         self.info.log_level = Some(None);
         self.terminate(b'L', b'R');
-        let local = self.error_response(if failed { 503 } else { 200 });
-        Some(self.answer(client, local).await)
+        Some(self.error_response(if failed { 503 } else { 200 }))
     }
 
     /// `tcp-request content` rules of an HTTP proxy: the head is parsed, so all is there.
@@ -123,19 +118,25 @@ impl Stream {
         Fate::Close
     }
 
-    /// Runs `http-request` rules of one proxy.
-    async fn request_rules(
-        &mut self,
-        p: &Proxy,
-        rules: &[Rule],
-        client: &mut Client,
-    ) -> Result<(), Answered> {
-        if rules.is_empty() {
-            return Ok(());
+    /// One proxy's `http-request` rules, its view of header names, and its statistics page.
+    async fn proxy_rules(&mut self, p: &Proxy, client: &mut Client) -> Result<(), Answered> {
+        if !p.http_request.is_empty() {
+            self.request_rules(p, client).await?;
         }
+        if self.has_refused_names(p) {
+            self.count_denied_request();
+            return Err(self.deny_with(client, 403, b'P').await);
+        }
+        if self.is_for_stats(p) {
+            Box::pin(self.stats_of(p, client)).await?;
+        }
+        Ok(())
+    }
+
+    async fn request_rules(&mut self, p: &Proxy, client: &mut Client) -> Result<(), Answered> {
         let mut from = 0;
         loop {
-            let verdict = self.run_rules(rules, from);
+            let verdict = self.run_rules(&p.http_request, from);
             if let Verdict::Later { what, next } = verdict {
                 self.later(what, client).await?;
                 from = next;
@@ -273,24 +274,28 @@ impl Stream {
         self.tick();
     }
 
-    /// `stats enable` and friends, when the request is for their page.
-    async fn stats_of(&mut self, p: &Proxy, client: &mut Client) -> Result<(), Answered> {
+    /// Whether the request is for the proxy's statistics page (`stats enable`, `stats uri`).
+    fn is_for_stats(&self, p: &Proxy) -> bool {
         let Some(stats) = p.stats.as_ref().filter(|s| s.enabled) else {
-            return Ok(());
+            return false;
         };
-        let Some(uri) = self.req.path_and_query() else {
-            return Ok(());
-        };
-        let Some(rest) = uri.strip_prefix(stats.uri.as_bytes()) else {
-            return Ok(());
-        };
+        let rest = self
+            .req
+            .path_and_query()
+            .and_then(|uri| uri.strip_prefix(stats.uri.as_bytes()));
         // "/stats" must not catch "/statsfoo"
-        if !matches!(rest.first(), None | Some(b';' | b'?' | b'/'))
-            && !stats.uri.ends_with('/')
-            && !stats.uri.contains('?')
-        {
+        rest.is_some_and(|rest| {
+            matches!(rest.first(), None | Some(b';' | b'?' | b'/'))
+                || stats.uri.ends_with('/')
+                || stats.uri.contains('?')
+        })
+    }
+
+    /// Answers with the statistics page.
+    async fn stats_of(&mut self, p: &Proxy, client: &mut Client) -> Result<(), Answered> {
+        let Some(stats) = p.stats.as_ref() else {
             return Ok(());
-        }
+        };
         self.info.backend = p.id;
         for rule in &p.stats_http_request {
             if rule
@@ -417,7 +422,8 @@ impl Stream {
         if !self.w.model().proxy(id).is_backend() {
             return;
         }
-        let be = self.w.runtime().proxy(id).clone();
+        let w = self.w.clone();
+        let be = w.runtime().proxy(id);
         be.be.sessions.enter();
         be.be.sess_total.inc();
         let now_ms = self.now.mono_us / 1000;

@@ -6,7 +6,6 @@
 //!    +--retry----+------------------+------------------+   (nothing sent to the client yet, attempts left)
 //! ```
 
-use std::rc::Rc;
 use std::task::Poll;
 
 use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn};
@@ -15,15 +14,15 @@ use sluice_expr::env::UNREACHED;
 use sluice_http::{BodyDecoder, Framing, HeadScan, Parsed, Version, encode_chunk, parse_response};
 
 use super::Stream;
-use super::body::{Awaits, End, Pump, Recode, SpliceChoice};
+use super::body::{Awaits, End, Recode, SpliceChoice};
 use super::http::{Fate, head_limits};
 use super::rules::{Later, Verdict};
 use super::serve::Unserved;
 use crate::backend::ServerConn;
 use crate::backend::assign::{self, Attempts};
-use crate::net::{Buf, Deadline, after_ms};
+use crate::clock;
+use crate::net::{Buf, Deadline, after_ms, since};
 use crate::session::Client;
-use crate::worker::Worker;
 
 /// Why a response did not come about, before anything was sent to the client.
 #[derive(Debug)]
@@ -53,9 +52,9 @@ impl Stream {
     /// Finds a server, gets its response to the client, and says what becomes of the client's connection.
     pub async fn run_server(&mut self, client: &mut Client) -> Fate {
         let w = self.w.clone();
-        let be = w.model().proxy(self.info.backend).clone();
+        let be = w.model().proxy(self.info.backend);
         let mut attempts = Attempts::default();
-        self.find_persistence(&be, &mut attempts);
+        self.find_persistence(be, &mut attempts);
         let mut left = self.set.retries.unwrap_or(be.retries);
         if be.retry_on.difference(RetryOn::CONN_FAILURE) != RetryOn::empty()
             && !self.set.no_l7_retry
@@ -64,7 +63,7 @@ impl Stream {
         }
         loop {
             let (slot, conn) = match self
-                .server_connection(client, &be, &mut attempts, &mut left)
+                .server_connection(client, be, &mut attempts, &mut left)
                 .await
             {
                 Ok(got) => got,
@@ -77,7 +76,7 @@ impl Stream {
             };
             let (was_reused, was_first_try) =
                 (conn.reused, left == self.set.retries.unwrap_or(be.retries));
-            let outcome = self.exchange(client, conn, &be, left > 0).await;
+            let outcome = self.exchange(client, conn, be, left > 0).await;
             self.sess.server_fd = None;
             drop(slot);
             match outcome {
@@ -93,7 +92,7 @@ impl Stream {
                         w.pools.clear(&w, self.info.server);
                         continue;
                     }
-                    if left > 0 && self.retry_wanted(&be, &why) && self.may_resend() {
+                    if left > 0 && self.retry_wanted(be, &why) && self.may_resend() {
                         left -= 1;
                         attempts.again = true;
                         self.count_retry();
@@ -113,54 +112,47 @@ impl Stream {
     async fn exchange(
         &mut self,
         client: &mut Client,
-        mut conn: ServerConn,
+        mut conn: Box<ServerConn>,
         be: &Proxy,
         may_retry: bool,
     ) -> Outcome {
-        let w = self.w.clone();
         conn.requests += 1;
-        let mut up = self.upload(client, be);
-        let (buf, up_done) = match self
-            .response_head(client, &mut conn, &mut up, be, may_retry)
-            .await
-        {
+        self.upload(client, be);
+        let (buf, up_done) = match self.response_head(client, &mut conn, be, may_retry).await {
             Ok(got) => got,
             Err(why) => {
                 // what was not sent yet may still be wanted by another attempt
-                let (head, rest) = up.into_rest();
-                self.out = head;
                 if client.input.is_none() {
-                    client.input = rest;
+                    client.input = self.up.take_rest();
                 }
                 return Outcome::Failed(why);
             }
         };
         if self.res.framing == Framing::Tunnel {
-            return Outcome::Finished(self.tunnel(client, &mut conn, up, buf).await);
+            return Outcome::Finished(Box::pin(self.tunnel(client, &mut conn, buf)).await);
         }
         let (framing, keeps) = (self.res.framing, self.res.persistent());
-        if let Err(fate) = self.response_rules(client).await {
-            let data = buf.as_ref().map_or(&[][..], Buf::data);
-            let whole = matches!(
-                BodyDecoder::new(framing).advance(data),
-                Ok(step) if step.done && step.consumed == data.len()
-            );
-            // nobody wants the response; its connection lives on when all of it is there
-            if whole && keeps && up_done && up.is_complete() {
-                self.keep_connection(&w, client, conn);
+        self.cookies_in_response();
+        if self.has_response_rules() {
+            if let Err(fate) = Box::pin(self.response_rules(client)).await {
+                let data = buf.as_ref().map_or(&[][..], Buf::data);
+                let whole = matches!(
+                    BodyDecoder::new(framing).advance(data),
+                    Ok(step) if step.done && step.consumed == data.len()
+                );
+                // nobody wants the response; its connection lives on when all of it is there
+                if whole && keeps && up_done && self.up.is_complete() {
+                    self.keep_connection(client, conn);
+                }
+                return Outcome::Finished(fate);
             }
-            return Outcome::Finished(fate);
         }
-        Outcome::Finished(
-            self.relay_response(&w, client, conn, up, up_done, buf)
-                .await,
-        )
+        Outcome::Finished(self.relay_response(client, conn, up_done, buf).await)
     }
 
-    /// The pump that sends the request.
-    fn upload(&mut self, client: &mut Client, be: &Proxy) -> Pump {
-        let mut out = std::mem::take(&mut self.out);
-        out.clear();
+    /// Has the request ready to be sent.
+    fn upload(&mut self, client: &mut Client, be: &Proxy) {
+        let mut out = self.up.take_head();
         self.write_request(be, &mut out);
         let splice = if self.req.framing.has_body() {
             self.splice_choice(Options::SPLICE_REQUEST)
@@ -185,9 +177,11 @@ impl Stream {
         } else {
             client.input.take()
         };
-        Pump::new(out, input, self.req_decoder.clone(), splice)
-            .recode(recode)
-            .limited(self.bandwidth(true))
+        self.up.start(out, input, self.req_decoder.clone(), splice);
+        if let Some(how) = recode {
+            self.up.recode(how);
+        }
+        self.up.limit(self.bandwidth(true));
     }
 
     /// Whether the request can be sent once more as it was.
@@ -200,7 +194,6 @@ impl Stream {
         &mut self,
         client: &mut Client,
         conn: &mut ServerConn,
-        up: &mut Pump,
         be: &Proxy,
         may_retry: bool,
     ) -> Result<(Option<Buf>, bool), NoResponse> {
@@ -213,15 +206,15 @@ impl Stream {
         let mut buf: Option<Buf> = conn.input.take();
         let mut up_done = false;
         let (server_ms, client_ms) = (self.server_timeout_ms(), self.client_timeout_ms());
-        let mut waiting_since = tokio::time::Instant::now();
+        let mut waiting_since = clock::now_us();
         let abort_on_close = be.options.contains(Options::ABORTONCLOSE);
         loop {
             let got = std::future::poll_fn(|cx| {
                 if !up_done {
-                    match up.poll(cx, &w, &mut client.io, &mut conn.io) {
+                    match self.up.poll(cx, &w, &mut client.io, &mut conn.io) {
                         Poll::Ready(End::Done) => {
                             up_done = true;
-                            waiting_since = tokio::time::Instant::now();
+                            waiting_since = clock::now_us();
                         }
                         // the server may have answered before it stopped reading
                         Poll::Ready(End::SinkError(_)) => up_done = true,
@@ -259,20 +252,14 @@ impl Stream {
                     return Poll::Ready(Err(NoResponse::ClientGone));
                 }
                 let (deadline, fail): (Deadline, _) = if up_done {
+                    (since(waiting_since, server_ms), NoResponse::Timeout)
+                } else if self.up.awaits == Awaits::Source {
                     (
-                        server_ms.map(|ms| waiting_since + ms_duration(ms)),
-                        NoResponse::Timeout,
-                    )
-                } else if up.awaits == Awaits::Source {
-                    (
-                        client_ms.map(|ms| up.progress + ms_duration(ms)),
+                        since(self.up.progress_us, client_ms),
                         NoResponse::ClientTimeout,
                     )
                 } else {
-                    (
-                        server_ms.map(|ms| up.progress + ms_duration(ms)),
-                        NoResponse::Timeout,
-                    )
+                    (since(self.up.progress_us, server_ms), NoResponse::Timeout)
                 };
                 client.timer.poll(cx, deadline).map(|()| Err(fail))
             })
@@ -335,6 +322,10 @@ impl Stream {
             .write_all(&out, &mut client.timer, self.client_timeout_ms())
             .await
             .map_err(|_| ())
+    }
+
+    fn has_response_rules(&self) -> bool {
+        !self.backend().http_response.is_empty() || !self.frontend().http_response.is_empty()
     }
 
     /// `http-response` rules: the backend's, then the frontend's. `Err`: the client was answered otherwise.
@@ -430,13 +421,12 @@ impl Stream {
     /// Sends the response's head and body, and the rest of the request meanwhile.
     async fn relay_response(
         &mut self,
-        w: &Rc<Worker>,
         client: &mut Client,
-        mut conn: ServerConn,
-        mut up: Pump,
+        mut conn: Box<ServerConn>,
         mut up_done: bool,
         buf: Option<Buf>,
     ) -> Fate {
+        let w = self.w.clone();
         let framing = self.res.framing;
         let client_is_11 = self.req.version >= Version::HTTP_11;
         let recode = match framing {
@@ -448,7 +438,7 @@ impl Stream {
             && self.res.persistent()
             && self.frontend_mode() == ConnMode::KeepAlive;
         // a refused CONNECT has no body after all
-        let refused = self.req.framing == Framing::Tunnel && up.body_written() == 0;
+        let refused = self.req.framing == Framing::Tunnel && self.up.body_written() == 0;
         up_done |= refused;
         let upgraded_body_left = !up_done;
         let close = !delimited
@@ -460,8 +450,7 @@ impl Stream {
             || w.closes_now();
         self.finish_response_head(recode, close);
         self.after_response_rules();
-        let mut head = std::mem::take(&mut self.text);
-        head.clear();
+        let mut head = self.down.take_head();
         self.res.write_to(&mut head);
         self.info.status = self.res.status.into();
         self.sent_head();
@@ -470,15 +459,18 @@ impl Stream {
         } else {
             SpliceChoice::Never
         };
-        let mut down = Pump::new(head, buf, BodyDecoder::new(framing), splice)
-            .recode(recode)
-            .limited(self.bandwidth(false));
+        self.down
+            .start(head, buf, BodyDecoder::new(framing), splice);
+        if let Some(how) = recode {
+            self.down.recode(how);
+        }
+        self.down.limit(self.bandwidth(false));
         let (server_ms, client_ms) = (self.server_timeout_ms(), self.client_timeout_ms());
         let contstats = self.frontend().options.contains(Options::CONTSTATS);
         let before = (self.info.bytes_in, self.info.bytes_out);
         let end = std::future::poll_fn(|cx| {
             if !up_done {
-                match up.poll(cx, w, &mut client.io, &mut conn.io) {
+                match self.up.poll(cx, &w, &mut client.io, &mut conn.io) {
                     Poll::Ready(End::Done) => up_done = true,
                     Poll::Ready(_) => {
                         up_done = true;
@@ -487,43 +479,39 @@ impl Stream {
                     Poll::Pending => {}
                 }
             }
-            if let Poll::Ready(end) = down.poll(cx, w, &mut conn.io, &mut client.io) {
+            if let Poll::Ready(end) = self.down.poll(cx, &w, &mut conn.io, &mut client.io) {
                 return Poll::Ready(Ok(end));
             }
             if contstats {
-                self.count_flow(before.0 + up.written, before.1 + down.written);
+                self.count_flow(before.0 + self.up.written, before.1 + self.down.written);
             }
-            let ms = if down.awaits == Awaits::Source {
+            let ms = if self.down.awaits == Awaits::Source {
                 server_ms
             } else {
                 client_ms
             };
-            let since = if up_done {
-                down.progress
+            let moved_us = if up_done {
+                self.down.progress_us
             } else {
-                down.progress.max(up.progress)
+                self.down.progress_us.max(self.up.progress_us)
             };
             client
                 .timer
-                .poll(cx, ms.map(|ms| since + ms_duration(ms)))
-                .map(|()| Err(down.awaits))
+                .poll(cx, since(moved_us, ms))
+                .map(|()| Err(self.down.awaits))
         })
         .await;
         self.tick();
-        self.info.bytes_out += down.written;
-        self.info.bytes_in += up.body_written();
+        self.info.bytes_out += self.down.written;
+        self.info.bytes_in += self.up.body_written();
         let fate = self.body_ended(&end, close);
-        let used_up = up_done && (refused || up.is_complete());
-        let (out, rest) = up.into_rest();
-        self.out = out;
-        let (text, extra) = down.into_rest();
-        self.text = text;
+        let used_up = up_done && (refused || self.up.is_complete());
         if client.input.is_none() {
-            client.input = rest;
+            client.input = self.up.take_rest();
         }
         let good = matches!(end, Ok(End::Done));
-        if good && server_keeps && used_up && extra.is_none() {
-            self.keep_connection(w, client, conn);
+        if good && server_keeps && used_up && self.down.take_rest().is_none() {
+            self.keep_connection(client, conn);
         }
         if good && upgraded_body_left && !used_up {
             // answered before the request ended: nothing can follow on this connection
@@ -609,15 +597,15 @@ impl Stream {
     }
 
     /// Keeps the server connection for the next request.
-    fn keep_connection(&mut self, w: &Rc<Worker>, client: &mut Client, conn: ServerConn) {
+    fn keep_connection(&mut self, client: &mut Client, conn: Box<ServerConn>) {
         if self.frontend_mode() != ConnMode::KeepAlive {
             return;
         }
         self.sess.last_server = conn.server;
         if self.backend().http_reuse == HttpReuse::Never {
-            client.own = Some(Box::new(conn));
+            client.own = Some(conn);
         } else {
-            w.pools.keep(w, conn);
+            self.w.pools.keep(&self.w, conn);
         }
     }
 
@@ -626,29 +614,21 @@ impl Stream {
         &mut self,
         client: &mut Client,
         conn: &mut ServerConn,
-        up: Pump,
         buf: Option<Buf>,
     ) -> Fate {
-        let mut head = std::mem::take(&mut self.text);
-        head.clear();
+        let mut head = self.down.take_head();
         self.after_response_rules();
         self.res.write_to(&mut head);
         self.info.status = self.res.status.into();
         self.sent_head();
-        let sent_up = up.body_written();
-        let (out, rest) = up.into_rest();
-        self.out = out;
-        let input = client.input.take().or(rest);
+        let sent_up = self.up.body_written();
+        let input = client.input.take().or(self.up.take_rest());
         let timeout = self.tunnel_timeout_ms();
-        let up = Pump::tunnel(input, self.splice_choice(Options::SPLICE_REQUEST));
-        let mut down = Pump::new(
-            head,
-            buf,
-            BodyDecoder::new(Framing::UntilClose),
-            self.splice_choice(Options::SPLICE_RESPONSE),
-        );
-        down.progress = tokio::time::Instant::now();
-        super::relay::relay(self, client, conn, up, down, timeout).await;
+        let splice = self.splice_choice(Options::SPLICE_REQUEST);
+        self.up.start_tunnel(Vec::new(), input, splice);
+        let splice = self.splice_choice(Options::SPLICE_RESPONSE);
+        self.down.start_tunnel(head, buf, splice);
+        super::relay::relay(self, client, conn, timeout).await;
         self.info.bytes_in += sent_up;
         Fate::Close
     }
@@ -756,8 +736,4 @@ fn retries_status(on: RetryOn, status: u16) -> bool {
         _ => return false,
     };
     on.contains(flag)
-}
-
-pub fn ms_duration(ms: u64) -> std::time::Duration {
-    std::time::Duration::from_millis(ms)
 }

@@ -31,7 +31,7 @@ impl Stream {
         be: &Proxy,
         attempts: &mut Attempts,
         left: &mut u32,
-    ) -> Result<(Option<Slot>, ServerConn), Unserved> {
+    ) -> Result<(Option<Slot>, Box<ServerConn>), Unserved> {
         let w = self.w.clone();
         loop {
             let slot = if be.servers.is_empty() {
@@ -58,17 +58,18 @@ impl Stream {
             }
             let made = match &slot {
                 Some(slot) => {
-                    let server = w.runtime().server(slot.server).clone();
+                    let server = w.runtime().server(slot.server);
                     let addr = server.addr.load_full();
                     match connect::target(&addr, self) {
                         Some(t) => {
-                            connect::connect(self, &mut client.timer, t, Some(&server.conf)).await
+                            let conf = Some(&*server.conf);
+                            Box::pin(connect::connect(self, &mut client.timer, t, conf)).await
                         }
                         None => Err(ConnectFail::Refused(io::ErrorKind::AddrNotAvailable.into())),
                     }
                 }
                 None => match super::forward::direct_target(self, be) {
-                    Some(t) => connect::connect(self, &mut client.timer, t, None).await,
+                    Some(t) => Box::pin(connect::connect(self, &mut client.timer, t, None)).await,
                     None => return Err(Unserved::NoServer(NoServer::NoneUsable)),
                 },
             };
@@ -146,23 +147,21 @@ impl Stream {
     fn connected(&mut self, conn: &ServerConn) {
         let since = self.info.tr_ms.max(0) + self.info.tw_ms.max(0);
         self.info.tc_ms = (self.elapsed_ms() - since).max(0);
-        self.server_conn = conn.info.clone();
+        self.server_conn = Some(conn.info.clone());
         self.sess.server_fd = Some(std::os::fd::AsRawFd::as_raw_fd(&conn.io));
         self.enter_server(conn.reused);
     }
 
     /// An idle connection this stream may use (`http-reuse`).
-    fn reusable(&self, client: &mut Client, slot: &Slot, key: u64) -> Option<ServerConn> {
+    fn reusable(&self, client: &mut Client, slot: &Slot, key: u64) -> Option<Box<ServerConn>> {
         // a TCP stream's bytes have no end that would leave a connection over
         if !self.is_http || self.frontend_mode() != ConnMode::KeepAlive {
             return None;
         }
-        if let Some(own) = client.own.take() {
+        if let Some(mut own) = client.own.take() {
             if own.server == Some(slot.server) && own.key == key && is_alive(&own) {
-                return Some(ServerConn {
-                    reused: true,
-                    ..*own
-                });
+                own.mark_reused();
+                return Some(own);
             }
         }
         let be = self.backend();

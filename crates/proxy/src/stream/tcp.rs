@@ -9,7 +9,6 @@ use sluice_config::model::{Mode, Options, PeerAddr, PortSpec, Proxy, Rule};
 use sluice_http::{HeadScan, Parsed, parse_request};
 
 use super::Stream;
-use super::body::Pump;
 use super::http::{self};
 use super::rules::{Later, Verdict};
 use crate::backend::ServerConn;
@@ -86,22 +85,21 @@ impl Stream {
             }
         };
         let input = self.req_content.take().or(client.input.take());
-        let mut up = Pump::tunnel(input, self.splice_choice(Options::SPLICE_REQUEST))
-            .limited(self.bandwidth(true));
+        let splice = self.splice_choice(Options::SPLICE_REQUEST);
+        self.up.start_tunnel(Vec::new(), input, splice);
+        self.up.limit(self.bandwidth(true));
         if !be.tcp_response_content.is_empty() || !fe.tcp_response_content.is_empty() {
-            if !self
-                .inspect_response(client, &mut conn, &mut up, fe, &be)
-                .await
-            {
+            if !self.inspect_response(client, &mut conn, fe, &be).await {
                 return false;
             }
         }
-        let down_input = self.res_content.take();
-        let down = Pump::tunnel(down_input, self.splice_choice(Options::SPLICE_RESPONSE))
-            .limited(self.bandwidth(false));
+        let splice = self.splice_choice(Options::SPLICE_RESPONSE);
+        self.down
+            .start_tunnel(Vec::new(), self.res_content.take(), splice);
+        self.down.limit(self.bandwidth(false));
         self.info.tsrv_ms = sluice_expr::env::UNREACHED;
         let tunnel = self.tunnel_timeout_ms();
-        super::relay::relay(self, client, &mut conn, up, down, tunnel).await;
+        super::relay::relay(self, client, &mut conn, tunnel).await;
         self.sess.server_fd = None;
         drop(slot);
         false
@@ -260,7 +258,6 @@ impl Stream {
         &mut self,
         client: &mut Client,
         conn: &mut ServerConn,
-        up: &mut Pump,
         fe: &Proxy,
         be: &Proxy,
     ) -> bool {
@@ -283,7 +280,10 @@ impl Stream {
                     Verdict::Next | Verdict::Accept => break,
                     Verdict::Wait { from: at } => {
                         from = at;
-                        let Some(buf) = &mut self.res_content else {
+                        let Stream {
+                            up, res_content, ..
+                        } = self;
+                        let Some(buf) = res_content else {
                             break;
                         };
                         let n = std::future::poll_fn(|cx| {
@@ -314,14 +314,14 @@ impl Stream {
                                 .write_all(buf.data(), &mut client.timer, timeout)
                                 .await;
                         }
-                        self.info.bytes_in += up.written;
+                        self.info.bytes_in += self.up.written;
                         return false;
                     }
                     verdict => {
                         self.be_state().be.denied_resp.inc();
                         self.fe_state().fe.denied_resp.inc();
                         self.terminate(b'P', b'D');
-                        self.info.bytes_in += up.written;
+                        self.info.bytes_in += self.up.written;
                         self.abort(client, verdict);
                         return false;
                     }

@@ -194,7 +194,7 @@ impl Master {
             return;
         }
         self.say("NOTICE", "Reloading HAProxy");
-        let now_us = sluice_proxy::clock::mono_us();
+        let now_us = sluice_proxy::clock::read().mono_us;
         self.tell_systemd(&format!(
             "RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS=Reloading Configuration.\n"
         ));

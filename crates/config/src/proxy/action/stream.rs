@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use sluice_expr::{Expr, Purpose};
 use sluice_expr::env::Side;
 use sluice_expr::vars::{SetIf, VarRef};
+use sluice_expr::{Expr, Purpose};
 
 use crate::cx::Cx;
 use crate::line::Line;
@@ -275,7 +275,11 @@ fn set_nice(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<
     let nice = cx.int(line, words.at, i64::from(i32::MIN)..=i64::from(i32::MAX))?;
     words.at += 1;
     let nice = i32::try_from(nice.clamp(-1024, 1024)).unwrap_or(0);
-    cx.no_effect(line, line.keyword_len - 1, "streams of one worker take their turns alike");
+    cx.no_effect(
+        line,
+        line.keyword_len - 1,
+        "streams of one worker take their turns alike",
+    );
     ready(Action::SetNice(nice))
 }
 
