@@ -132,8 +132,7 @@ impl Stream {
             return Outcome::Finished(Box::pin(self.tunnel(client, &mut conn, buf)).await);
         }
         let (framing, keeps) = (self.res.framing, self.res.persistent());
-        self.cookies_in_response();
-        if self.has_response_rules() {
+        if self.looks_at_response() {
             if let Err(fate) = Box::pin(self.response_rules(client)).await {
                 let data = buf.as_ref().map_or(&[][..], Buf::data);
                 let whole = matches!(
@@ -324,8 +323,13 @@ impl Stream {
             .map_err(|_| ())
     }
 
-    fn has_response_rules(&self) -> bool {
-        !self.backend().http_response.is_empty() || !self.frontend().http_response.is_empty()
+    /// Whether [`Stream::response_rules`] has anything to do.
+    fn looks_at_response(&self) -> bool {
+        let be = self.backend();
+        !be.http_response.is_empty()
+            || !self.frontend().http_response.is_empty()
+            || be.cookie.is_some()
+            || be.options.contains(Options::CHECKCACHE)
     }
 
     /// `http-response` rules: the backend's, then the frontend's. `Err`: the client was answered otherwise.
