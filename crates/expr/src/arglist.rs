@@ -33,11 +33,16 @@ pub(crate) fn read(
     name: Range<usize>,
     spec: ArgSpec,
 ) -> Result<ArgList, ExprError> {
-    let (raws, end) = if text.as_bytes().get(open) == Some(&b'(') {
+    let (mut raws, end) = if text.as_bytes().get(open) == Some(&b'(') {
         split(text, open)?
     } else {
         (Vec::new(), open)
     };
+    // `name()` is a list of none, but where a text may be left out it gives an empty one: `req.hdr()` is any header
+    let takes_text = spec.required == 0 && spec.kinds.first() == Some(&ArgKind::Str);
+    if !takes_text && raws.len() == 1 && raws[0].span.is_empty() {
+        raws.clear();
+    }
     let title = &text[name.clone()];
     if let Some(extra) = raws.get(spec.kinds.len()) {
         let message = match spec.kinds.len() {
@@ -138,10 +143,6 @@ fn split(text: &str, open: usize) -> Result<(Vec<Raw>, usize), ExprError> {
                 });
                 start = at + 1;
                 if b == b')' {
-                    // `name()` is a list of none, which types as one empty argument would.
-                    if raws.len() == 1 && raws[0].span.is_empty() {
-                        raws.clear();
-                    }
                     return Ok((raws, at + 1));
                 }
             }

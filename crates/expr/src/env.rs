@@ -169,7 +169,7 @@ pub struct StreamInfo {
     pub fe_conn: u32,
     pub be_conn: u32,
     pub srv_conn: u32,
-    /// `waiting_entity`, `last_rule_file/line`: which rule ended it.
+    /// `last_rule_file`, `last_rule_line`, `last_entity`: which rule ended it.
     pub last_rule: Option<(Arc<str>, u32)>,
     /// Captured headers and cookies, by slot (`capture.req.hdr(i)`, `%hr`, `%CC`).
     pub req_captures: Vec<Option<Vec<u8>>>,
@@ -194,15 +194,11 @@ pub struct StreamInfo {
     pub tarpit_timeout_ms: u64,
     /// `cur_max_retries`: as `set-retries` left it.
     pub max_retries: u32,
-    /// `req.bytes_in/out` and `res.bytes_in/out`: what each channel received and forwarded.
-    pub req_bytes_in: u64,
+    /// Bytes sent to the server and received from it.
     pub req_bytes_out: u64,
     pub res_bytes_in: u64,
-    pub res_bytes_out: u64,
-    /// `waiting_entity`: what the stream waits for now (a filter, a rule), and `last_entity`: what it waited for when
-    /// it ended.
-    pub waiting_entity: Option<Arc<str>>,
-    pub last_entity: Option<Arc<str>>,
+    /// `waiting_entity`: the rule the stream waits for now.
+    pub waiting_rule: Option<(Arc<str>, u32)>,
     /// What the stream's task has cost: how often it was called, the time spent in it, and between its waking and its
     /// running (`cpu_calls`, `cpu_ns_tot`, `lat_ns_tot`).
     pub task_calls: u64,
@@ -275,12 +271,9 @@ impl StreamInfo {
             queue_timeout_ms: 0,
             tarpit_timeout_ms: 0,
             max_retries: 0,
-            req_bytes_in: 0,
             req_bytes_out: 0,
             res_bytes_in: 0,
-            res_bytes_out: 0,
-            waiting_entity: None,
-            last_entity: None,
+            waiting_rule: None,
             task_calls: 0,
             task_cpu_ns: 0,
             task_lat_ns: 0,

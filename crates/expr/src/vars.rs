@@ -104,9 +104,16 @@ impl fmt::Display for VarRef {
 #[derive(Default)]
 struct Names {
     by_name: HashMap<Arc<str>, u32>,
+    by_index: Vec<Arc<str>>,
 }
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+/// The name behind a number.
+pub fn name_of(index: u32) -> Option<Arc<str>> {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.by_index.get(index as usize).cloned()
+}
 
 /// The number of a name without scope, given out on first sight. Taken at load, never while traffic flows.
 pub fn intern(name: &str) -> (u32, Arc<str>) {
@@ -117,6 +124,7 @@ pub fn intern(name: &str) -> (u32, Arc<str>) {
     let index = u32::try_from(names.by_name.len()).unwrap_or(u32::MAX);
     let name: Arc<str> = name.into();
     names.by_name.insert(name.clone(), index);
+    names.by_index.push(name.clone());
     (index, name)
 }
 
@@ -318,6 +326,15 @@ impl ProcVars {
     }
 
     /// Sets (`Some`) or unsets a variable; false, and the old value kept, when the limit would be passed.
+    /// The variables that are set, by the number of their name.
+    pub fn each(&self, mut visit: impl FnMut(u32, &Value<'static>)) {
+        for (index, value) in self.values.load().iter().enumerate() {
+            if let Some(value) = value {
+                visit(index as u32, value);
+            }
+        }
+    }
+
     pub fn set(&self, index: u32, value: Option<Value<'static>>) -> bool {
         let _turn = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut values = Vec::clone(&self.values.load());

@@ -10,6 +10,7 @@ pub mod backend;
 pub mod capture;
 pub mod checks;
 pub mod clock;
+mod cpu;
 pub mod handover;
 mod lists;
 pub mod logs;

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Cursor, arg_str, more, never, request};
+use super::{Cursor, arg_str, more, never, request, text};
 use crate::args::Arg;
 use crate::env::Env;
 use crate::value::{Absent, Fetched, Sample, Value};
@@ -108,16 +108,17 @@ fn scheme(env: &dyn Env) -> Fetched<'_> {
 }
 
 fn bearer<'a>(args: &'a [Arg], env: &'a dyn Env, _: &mut Cursor) -> Fetched<'a> {
-    let value = match arg_str(args, 0).filter(|name| !name.is_empty()) {
-        Some(name) => request(env)?.headers.get(name).ok_or(Absent::Never)?,
-        None => request(env)?
-            .headers
-            .get("authorization")
-            .ok_or(Absent::Never)?,
+    let headers = &request(env)?.headers;
+    let token = |value| match split(value) {
+        Ok((scheme, token)) if scheme.eq_ignore_ascii_case(b"bearer") => Some(token),
+        _ => None,
     };
-    match split(value)? {
-        (scheme, token) if scheme.eq_ignore_ascii_case(b"bearer") => Ok(Sample::str(token)),
-        _ => never(),
+    match arg_str(args, 0).filter(|name| !name.is_empty()) {
+        // a header named here gives a text in any case, as in HAProxy
+        Some(name) => Ok(Sample::str(
+            headers.get(name).and_then(token).unwrap_or_default(),
+        )),
+        None => text(headers.get("authorization").and_then(token)),
     }
 }
 
@@ -168,7 +169,7 @@ mod tests {
             ("http_auth_type", Some("Bearer")),
             ("http_auth_bearer", Some("tok en")),
             ("http_auth_bearer(x-b)", Some("abc")),
-            ("http_auth_bearer(none)", None),
+            ("http_auth_bearer(none)", Some("")),
         ]);
     }
 

@@ -134,6 +134,7 @@ fn item_address(item: &[u8]) -> Option<IpAddr> {
 
 fn line<'a>(args: &'a [Arg], headers: &'a Headers, cursor: &mut Cursor) -> Fetched<'a> {
     match arg_int(args, 1).unwrap_or(0) {
+        _ if !has_name(args) => never(),
         0 if cursor.iterates() => {
             let found = resume(lines(args, headers), cursor, |line| Some((line, None)));
             found
@@ -144,6 +145,11 @@ fn line<'a>(args: &'a [Arg], headers: &'a Headers, cursor: &mut Cursor) -> Fetch
     }
 }
 
+/// Whether there are arguments. An empty name is any header, but without parentheses only counting works, as in HAProxy.
+fn has_name(args: &[Arg]) -> bool {
+    arg_str(args, 0).is_some()
+}
+
 /// The item asked for, and whether an ACL should come again.
 fn next_item<'a>(
     args: &'a [Arg],
@@ -151,6 +157,7 @@ fn next_item<'a>(
     cursor: &mut Cursor,
 ) -> Result<(&'a [u8], bool), Absent> {
     let found = match arg_int(args, 1).unwrap_or(0) {
+        _ if !has_name(args) => None,
         0 if cursor.iterates() => resume(lines(args, headers), cursor, |line| {
             let mut items = list_items(line);
             items.next().map(|item| (item, items.rest()))
@@ -277,6 +284,8 @@ mod tests {
             ("req.hdr(x-l,-8)", None),
             ("req.hdr(x-e)", Some("")),
             ("req.hdr(none)", None),
+            ("req.hdr", None),
+            ("req.hdr()", Some("1.2.3.4:")),
             ("req.hdr(,1)", Some("Www.Example.com:81")),
             ("req.hdr(,3)", Some("b")),
             ("req.hdr(x-q)", Some("\"un, closed")),
@@ -363,7 +372,7 @@ mod tests {
         assert_eq!(env.all("hdr(x-l,2)"), ["b"]);
         assert_eq!(env.all("hdr(x-d)"), ["", "a", ""]);
         assert_eq!(env.all("hdr(none)"), [""; 0]);
-        assert_eq!(env.all("req.hdr").len(), 26);
+        assert_eq!(env.all("req.hdr()").len(), 26);
         assert_eq!(env.all("req.hdr_val(x-n)"), ["12", "-3"]);
     }
 

@@ -103,11 +103,13 @@ impl<'a> ClientHello<'a> {
         }
     }
 
-    /// The first protocol of the ALPN extension (RFC 7301).
-    pub fn first_protocol(&self) -> Option<&'a [u8]> {
-        Reader(Reader(self.extension(16)?).counted(2).ok()?)
-            .counted(1)
-            .ok()
+    /// The protocols of the ALPN extension (RFC 7301), by number from 0.
+    pub fn protocol(&self, nth: usize) -> Option<&'a [u8]> {
+        let mut names = Reader(Reader(self.extension(16)?).counted(2).ok()?);
+        for _ in 0..nth {
+            names.counted(1).ok()?;
+        }
+        names.counted(1).ok()
     }
 
     /// The list inside an extension that is nothing but a list of two-byte numbers behind its length.

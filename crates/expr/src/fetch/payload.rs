@@ -1,6 +1,8 @@
 //! Fetches of raw content: what waits in a channel's buffer, before any protocol (manual chapter 7.3.5).
 
-use super::{Cursor, arg_int, arg_str, content};
+use sluice_http::Framing;
+
+use super::{Cursor, arg_int, arg_str, content, request, response};
 use crate::args::Arg;
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;
@@ -30,12 +32,40 @@ fetches! {
 }
 
 fn length(env: &dyn Env, dir: Dir) -> Fetched<'_> {
-    let content = env.content(dir).ok_or(Absent::Never)?;
-    Ok(Sample {
-        may_change: !content.is_final,
-        ..Sample::int(content.bytes.len() as i64)
-    })
+    if let Some(content) = env.content(dir) {
+        return Ok(Sample {
+            may_change: !content.is_final,
+            ..Sample::int(content.bytes.len() as i64)
+        });
+    }
+    let (line, headers, is_chunked) = match dir {
+        Dir::Request => {
+            let r = request(env)?;
+            let line = r.method_str().len() + r.target().len();
+            (line, &r.headers, r.framing == Framing::Chunked)
+        }
+        Dir::Response => {
+            let r = response(env)?;
+            (
+                STATUS_LEN + r.reason().len(),
+                &r.headers,
+                r.framing == Framing::Chunked,
+            )
+        }
+    };
+    let body = env.body(dir).unwrap_or_default();
+    let end = usize::from(is_chunked && body.is_final);
+    let headers: usize = headers.iter().map(|(n, v)| n.len() + v.len()).sum();
+    let held = START_LINE_LEN + VERSION_LEN + line + headers + END_LEN + body.bytes.len() + end;
+    Ok(Sample::int(held as i64))
 }
+
+/// A parsed message has no length of its own: this is what HAProxy's blocks hold of it, its start line with a record
+/// of fixed size, names and values without what parts them, a byte for the end of the headers and one for that of chunks.
+const START_LINE_LEN: usize = 20;
+const VERSION_LEN: usize = "HTTP/1.1".len();
+const STATUS_LEN: usize = 3;
+const END_LEN: usize = 1;
 
 fn prepare_payload(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
     not_negative(args)
@@ -60,6 +90,7 @@ fn payload<'a>(args: &'a [Arg], env: &'a dyn Env, dir: Dir) -> Fetched<'a> {
     let sample = content(env, dir, |bytes| {
         let from = bytes.get(offset..).ok_or(Absent::NotYet)?;
         match length {
+            0 if bytes.is_empty() => Err(Absent::NotYet),
             0 => Ok(Sample::bin(from)),
             n => from.get(..n).map(Sample::bin).ok_or(Absent::NotYet),
         }
@@ -120,7 +151,7 @@ fn payload_lv<'a>(args: &'a [Arg], env: &'a dyn Env, dir: Dir) -> Fetched<'a> {
 }
 
 fn proto_http(env: &dyn Env) -> Fetched<'_> {
-    super::request(env).map(|_| Sample::bool(true))
+    request(env).map(|_| Sample::bool(true))
 }
 
 fn wait_end<'a>(_: &'a [Arg], env: &'a dyn Env, _: &mut Cursor) -> Fetched<'a> {

@@ -1,18 +1,19 @@
 //! Fetches of TLS hellos in raw content: `req.ssl_*` (manual chapter 7.3.5). They see bytes that pass through; for TLS
 //! that ends here the fetches are `ssl_fc_*`.
 
-use super::content;
 use super::hello::{self, ClientHello};
+use super::{Cursor, content, more};
+use crate::args::Arg;
 use crate::env::{Dir, Env};
-use crate::value::{Absent, Fetched, Sample};
+use crate::value::{Absent, Fetched, Sample, Value};
 
 fetches! {
     "req.ssl_sni" () -> Str, REQUEST, |_, env, _| part(env, |h| h.server_name().map(Sample::str))
         => "The server name of the ClientHello that passes through.";
     "req_ssl_sni" () -> Str, REQUEST, |_, env, _| part(env, |h| h.server_name().map(Sample::str))
         => "The same as `req.ssl_sni`.";
-    "req.ssl_alpn" () -> Str, REQUEST, |_, env, _| part(env, |h| h.first_protocol().map(Sample::str))
-        => "The first protocol in the ALPN extension of the ClientHello.";
+    "req.ssl_alpn" () -> Str, REQUEST, alpn
+        => "The first protocol in the ALPN extension of the ClientHello; for an ACL each of them.";
     "req.ssl_ec_ext" () -> Bool, REQUEST, |_, env, _| part(env, |h| h.extension(10).map(|_| Sample::bool(true)))
         => "True when the ClientHello has the supported groups extension.";
     "req.ssl_st_ext" () -> Sint, REQUEST, |_, env, _| part(env, session_ticket)
@@ -41,6 +42,16 @@ fetches! {
 fn part<'a>(env: &'a dyn Env, of: fn(&ClientHello<'a>) -> Option<Sample<'a>>) -> Fetched<'a> {
     content(env, Dir::Request, |bytes| {
         of(&ClientHello::read(bytes)?).ok_or(Absent::Never)
+    })
+}
+
+fn alpn<'a>(_: &'a [Arg], env: &'a dyn Env, cursor: &mut Cursor) -> Fetched<'a> {
+    content(env, Dir::Request, |bytes| {
+        let nth = if cursor.iterates() { cursor.0[0] } else { 0 };
+        let protocol = ClientHello::read(bytes)?.protocol(nth as usize);
+        cursor.0[0] = nth + 1;
+        let protocol = protocol.ok_or(Absent::Never)?;
+        Ok(more(Value::Str(protocol.into()), cursor.iterates()))
     })
 }
 

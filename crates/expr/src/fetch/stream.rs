@@ -1,5 +1,7 @@
 //! Fetches of a stream's own facts: captures, timers, bytes, how it ended, its timeouts. Most feed log formats.
 
+use std::sync::Arc;
+
 use super::constant::{in_unit, prepare_unit};
 use super::{arg_int, int, never, text, truth};
 use crate::args::Arg;
@@ -34,11 +36,11 @@ fetches! {
         => "ms as the user saw it, idle time left out, `%Tu`.";
     "bytes_in" () -> Sint, REQUEST_KEPT, |_, env, _| count(env, |s| s.bytes_in) => "Bytes received from the client, `%U`.";
     "bytes_out" () -> Sint, TRANSFER, |_, env, _| count(env, |s| s.bytes_out) => "Bytes sent to the client, `%B`.";
-    "req.bytes_in" () -> Sint, REQUEST_KEPT, |_, env, _| count(env, |s| s.req_bytes_in)
+    "req.bytes_in" () -> Sint, REQUEST_KEPT, |_, env, _| count(env, |s| s.bytes_in)
         => "Bytes received from the client.";
     "req.bytes_out" () -> Sint, REQUEST_KEPT, |_, env, _| count(env, |s| s.req_bytes_out) => "Bytes sent to the server.";
     "res.bytes_in" () -> Sint, TRANSFER, |_, env, _| count(env, |s| s.res_bytes_in) => "Bytes received from the server.";
-    "res.bytes_out" () -> Sint, TRANSFER, |_, env, _| count(env, |s| s.res_bytes_out) => "Bytes sent to the client.";
+    "res.bytes_out" () -> Sint, TRANSFER, |_, env, _| count(env, |s| s.bytes_out) => "Bytes sent to the client.";
     "txn.conn_retries" () -> Sint, RESPONSE_KEPT, |_, env, _| count(env, |s| s.retries.into())
         => "How often connecting to the server was tried again.";
     "txn.redispatched" () -> Bool, RESPONSE_KEPT, |_, env, _| truth(env.stream().map(|s| s.redispatched))
@@ -59,10 +61,10 @@ fetches! {
         => "The configuration file of the rule that ended the stream.";
     "last_rule_line" () -> Sint, PROCESS, |_, env, _| int(last_rule(env).map(|(_, line)| line.into()))
         => "The line of the rule that ended the stream.";
-    "last_entity" () -> Str, PROCESS, |_, env, _| entity(env, |s| s.last_entity.as_deref())
-        => "The rule or filter that ran when the stream ended.";
-    "waiting_entity" () -> Str, PROCESS, |_, env, _| entity(env, |s| s.waiting_entity.as_deref())
-        => "The rule or filter the stream was waiting for when it ended.";
+    "last_entity" () -> Str, PROCESS, |_, env, _| entity(env, |s| &s.last_rule)
+        => "The rule that ended the stream, as `file:line`.";
+    "waiting_entity" () -> Str, PROCESS, |_, env, _| entity(env, |s| &s.waiting_rule)
+        => "The rule the stream waits for, as `file:line`.";
     "cur_client_timeout" () -> Sint, FRONTEND, |_, env, _| count(env, |s| s.client_timeout_ms)
         => "The client timeout now applied, in ms.";
     "cur_server_timeout" () -> Sint, BACKEND, |_, env, _| count(env, |s| s.server_timeout_ms)
@@ -132,8 +134,13 @@ fn last_rule(env: &dyn Env) -> Option<(&str, u32)> {
     Some((file, *line))
 }
 
-fn entity<'a>(env: &'a dyn Env, which: fn(&StreamInfo) -> Option<&str>) -> Fetched<'a> {
-    text(env.stream().and_then(which).map(str::as_bytes))
+type Rule = Option<(Arc<str>, u32)>;
+
+fn entity<'a>(env: &'a dyn Env, which: fn(&StreamInfo) -> &Rule) -> Fetched<'a> {
+    match env.stream().map(which) {
+        Some(Some((file, line))) => Ok(Sample::string(format!("{file}:{line}"))),
+        _ => never(),
+    }
 }
 
 #[cfg(test)]
@@ -201,12 +208,7 @@ mod tests {
         let mut env = TestEnv::new();
         let s = env.stream.as_mut().expect("a stream");
         (s.bytes_in, s.bytes_out) = (1, 2);
-        (
-            s.req_bytes_in,
-            s.req_bytes_out,
-            s.res_bytes_in,
-            s.res_bytes_out,
-        ) = (3, 4, 5, 6);
+        (s.req_bytes_out, s.res_bytes_in) = (4, 5);
         (s.retries, s.redispatched, s.request_counter) = (7, true, (8 << 32) + 9);
         (s.term_cause, s.term_phase) = (b'S', b'C');
         (s.backend_queue, s.srv_queue, s.prio_class, s.prio_offset) = (10, 11, -12, 13);
@@ -226,10 +228,10 @@ mod tests {
         env.check(&[
             ("bytes_in", Some("1")),
             ("bytes_out", Some("2")),
-            ("req.bytes_in", Some("3")),
+            ("req.bytes_in", Some("1")),
             ("req.bytes_out", Some("4")),
             ("res.bytes_in", Some("5")),
-            ("res.bytes_out", Some("6")),
+            ("res.bytes_out", Some("2")),
             ("txn.conn_retries", Some("7")),
             ("txn.redispatched", Some("1")),
             ("txn.id32", Some("9")),
@@ -240,7 +242,7 @@ mod tests {
             ("prio_offset", Some("13")),
             ("last_rule_file", Some("a.cfg")),
             ("last_rule_line", Some("14")),
-            ("last_entity", None),
+            ("last_entity", Some("a.cfg:14")),
             ("waiting_entity", None),
             ("unique-id", Some("abc")),
             ("cur_client_timeout", Some("15")),
@@ -257,11 +259,11 @@ mod tests {
     fn entities_are_named() {
         let mut env = TestEnv::new();
         let s = env.stream.as_mut().expect("a stream");
-        s.last_entity = Some("http-request rule".into());
-        s.waiting_entity = Some("filter".into());
+        s.last_rule = Some(("a.cfg".into(), 3));
+        s.waiting_rule = Some(("b.cfg".into(), 4));
         env.check(&[
-            ("last_entity", Some("http-request rule")),
-            ("waiting_entity", Some("filter")),
+            ("last_entity", Some("a.cfg:3")),
+            ("waiting_entity", Some("b.cfg:4")),
         ]);
     }
 }

@@ -6,7 +6,7 @@ use sluice_expr::env::{
     TcpInfo,
 };
 use sluice_expr::value::Value;
-use sluice_expr::vars::{Scope, VarRef};
+use sluice_expr::vars::{self, Scope, VarRef};
 use sluice_http::{Request, Response};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,6 +28,8 @@ impl Env for Stream {
                 let own = listeners.iter().find(|l| l.id == self.info.listener_id)?;
                 Some(own.counters.conns.now().into())
             }
+            Gauge::CpuUsageProc | Gauge::CpuUsageGroup => Some(crate::cpu::of_process()),
+            Gauge::CpuUsageThread => Some(crate::cpu::of_thread()),
             other => view::gauge(self.runtime(), other, self.now.mono_us / 1000),
         }
     }
@@ -61,7 +63,7 @@ impl Env for Stream {
         addr.is_loopback() || std::net::UdpSocket::bind((addr, 0)).is_ok()
     }
     fn inspect_ended(&self) -> bool {
-        self.content_final || self.req_content.is_none()
+        self.content_final || !self.has_raw_content()
     }
     fn stream(&self) -> Option<&StreamInfo> {
         Some(&self.info)
@@ -97,21 +99,27 @@ impl Env for Stream {
     fn response(&self) -> Option<&Response> {
         self.has_res.then_some(&self.res)
     }
+    fn direction(&self) -> Dir {
+        match self.has_res || self.res_content.is_some() {
+            true => Dir::Response,
+            false => Dir::Request,
+        }
+    }
     fn request_is_final(&self) -> bool {
         self.has_req || self.content_final || self.req_content.is_none()
+    }
+    fn response_is_final(&self) -> bool {
+        self.has_res || self.content_final || self.res_content.is_none()
     }
     fn content(&self, dir: Dir) -> Option<Content<'_>> {
         let buf = match dir {
             Dir::Request => self.req_content.as_ref(),
             Dir::Response => self.res_content.as_ref(),
         };
-        match buf {
-            Some(b) => Some(Content {
-                bytes: b.data(),
-                is_final: self.content_final,
-            }),
-            None => self.body(dir),
-        }
+        buf.map(|b| Content {
+            bytes: b.data(),
+            is_final: self.content_final,
+        })
     }
     fn body(&self, dir: Dir) -> Option<Content<'_>> {
         let held = |b: &HeldBody| b.active;
@@ -130,10 +138,28 @@ impl Env for Stream {
             Scope::Proc => self.w.shared.proc_vars.value(var.index),
             Scope::Sess => self.sess.vars.borrow().vars.value(var.index).cloned(),
             Scope::Txn => vars.txn.value(var.index).cloned(),
-            Scope::Req => vars.req.value(var.index).cloned(),
-            Scope::Res => vars.res.value(var.index).cloned(),
-            Scope::Check => None,
+            Scope::Req if !vars.responding => vars.req.value(var.index).cloned(),
+            Scope::Res if vars.responding => vars.res.value(var.index).cloned(),
+            Scope::Req | Scope::Res | Scope::Check => None,
         }
+    }
+    fn each_var(&self, scope: Scope, visit: &mut dyn FnMut(&str, Value<'_>)) {
+        let mut show = |index: u32, value: &Value<'static>| {
+            if let Some(name) = vars::name_of(index) {
+                visit(&name, value.clone());
+            }
+        };
+        let own = self.vars.borrow();
+        let sess = self.sess.vars.borrow();
+        let store = match scope {
+            Scope::Proc => return self.w.shared.proc_vars.each(show),
+            Scope::Sess => &sess.vars,
+            Scope::Txn => &own.txn,
+            Scope::Req if !own.responding => &own.req,
+            Scope::Res if own.responding => &own.res,
+            Scope::Req | Scope::Res | Scope::Check => return,
+        };
+        store.iter().for_each(|(index, value)| show(index, value));
     }
     fn set_var(&self, var: &VarRef, value: Option<Value<'static>>) -> bool {
         let vars = &mut *self.vars.borrow_mut();
@@ -143,15 +169,15 @@ impl Env for Stream {
             Scope::Proc => return self.w.shared.proc_vars.set(var.index, value),
             Scope::Sess => (&mut sess.vars, &[&sess.used]),
             Scope::Txn => (&mut vars.txn, &[&vars.txn_used, &sess.used]),
-            Scope::Req => (
+            Scope::Req if !vars.responding => (
                 &mut vars.req,
                 &[&vars.reqres_used, &vars.txn_used, &sess.used],
             ),
-            Scope::Res => (
+            Scope::Res if vars.responding => (
                 &mut vars.res,
                 &[&vars.reqres_used, &vars.txn_used, &sess.used],
             ),
-            Scope::Check => return false,
+            Scope::Req | Scope::Res | Scope::Check => return false,
         };
         match value {
             Some(v) => store.set(var.index, v, chain),

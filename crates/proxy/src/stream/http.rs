@@ -222,6 +222,7 @@ async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<
                     };
                     return Err(bad_request(s, client, buf, fault).await);
                 }
+                s.info.bytes_in += consumed as u64;
                 if !buf.is_empty() {
                     client.input = Some(buf);
                 }

@@ -17,6 +17,7 @@ pub mod relay;
 pub mod reply;
 pub mod request;
 pub mod response;
+pub mod response_body;
 pub mod rules;
 pub mod serve;
 pub mod tcp;
@@ -68,6 +69,8 @@ pub struct StreamVars {
     pub res: Vars,
     pub txn_used: Usage,
     pub reqres_used: Usage,
+    /// The request's variables are gone and the response's are there: one of the two scopes exists at a time.
+    pub responding: bool,
     /// What `capture-req` and `capture-res` took in an expression, on its way to the slots.
     pub captured: Vec<(Dir, usize, Vec<u8>)>,
 }
@@ -93,6 +96,8 @@ pub struct Stream {
     pub req_decoder: BodyDecoder,
     pub req_body: HeldBody,
     pub res_body: HeldBody,
+    /// Walks over the response's body when it is held.
+    pub res_decoder: BodyDecoder,
     /// Raw bytes of the channels while content rules look at them.
     pub req_content: Option<Buf>,
     pub res_content: Option<Buf>,
@@ -174,6 +179,7 @@ impl Stream {
             req_decoder: BodyDecoder::new(Framing::None),
             req_body: HeldBody::default(),
             res_body: HeldBody::default(),
+            res_decoder: BodyDecoder::new(Framing::None),
             req_content: None,
             res_content: None,
             content_final: false,
@@ -216,6 +222,7 @@ impl Stream {
         vars.res
             .clear(&[&vars.reqres_used, &vars.txn_used, &sess.used]);
         vars.captured.clear();
+        vars.responding = false;
         drop(sess);
         self.set = Overrides::default();
         self.out.clear();
@@ -247,6 +254,8 @@ impl Stream {
     /// Takes the clock anew.
     pub fn tick(&mut self) {
         self.now = clock::now();
+        // the clock is taken when the task was woken
+        self.info.task_calls += 1;
     }
 
     /// Milliseconds since the stream began.

@@ -109,8 +109,6 @@ impl Stream {
         state.fe.req_rate.hit(now_ms);
         self.w.runtime().counters.req_total.inc();
         self.req_decoder = BodyDecoder::new(self.req.framing);
-        self.info.bytes_in +=
-            self.req.headers.wire_len() as u64 + self.req.target().len() as u64 + 16;
 
         let most = self.w.model().global.tune.http_logurilen;
         let line = &mut self.info.first_line;
@@ -121,7 +119,7 @@ impl Stream {
         let v = self.req.version;
         line.extend_from_slice(b" HTTP/");
         line.extend_from_slice(&[b'0' + v.major % 10, b'.', b'0' + v.minor % 10]);
-        line.truncate(most);
+        line.truncate(most.saturating_sub(1));
 
         // A slot for each declared header, of the response too: the log shows the empty ones.
         self.info.req_captures.resize(fe.captures_req.len(), None);
@@ -149,6 +147,7 @@ impl Stream {
     pub fn note_response(&mut self) {
         self.tick();
         self.has_res = true;
+        self.vars.get_mut().responding = true;
         self.info.server_status = self.res.status.into();
         self.observe(Seen::status(self.res.status));
         let before = self.info.tr_ms.max(0) + self.info.tw_ms.max(0) + self.info.tc_ms.max(0);

@@ -106,7 +106,9 @@ pub async fn relay(
             .map(|()| if first_is_client { b'c' } else { b's' })
     })
     .await;
-    s.info.bytes_in += s.up.written;
+    s.info.bytes_in += s.up.body_written();
+    s.info.req_bytes_out += s.up.written;
+    s.info.res_bytes_in += s.down.body_written();
     s.info.bytes_out += s.down.written;
     s.tick();
     if cause != b'-' {

@@ -16,12 +16,13 @@ use sluice_http::{BodyDecoder, Framing, HeadScan, Parsed, Version, encode_chunk,
 use super::Stream;
 use super::body::{Awaits, End, Recode, SpliceChoice};
 use super::http::{Fate, head_limits};
-use super::rules::{Later, Verdict};
+use super::response_body::Incoming;
+use super::rules::Verdict;
 use super::serve::Unserved;
 use crate::backend::ServerConn;
 use crate::backend::assign::{self, Attempts};
 use crate::clock;
-use crate::net::{Buf, Deadline, after_ms, since};
+use crate::net::{Buf, Deadline, since};
 use crate::session::Client;
 
 /// Why a response did not come about, before anything was sent to the client.
@@ -118,29 +119,35 @@ impl Stream {
     ) -> Outcome {
         conn.requests += 1;
         self.upload(client, be);
-        let (buf, up_done) = match self.response_head(client, &mut conn, be, may_retry).await {
-            Ok(got) => got,
-            Err(why) => {
-                // what was not sent yet may still be wanted by another attempt
-                if client.input.is_none() {
-                    client.input = self.up.take_rest();
+        let (mut buf, mut up_done) =
+            match self.response_head(client, &mut conn, be, may_retry).await {
+                Ok(got) => got,
+                Err(why) => {
+                    // what was not sent yet may still be wanted by another attempt
+                    if client.input.is_none() {
+                        client.input = self.up.take_rest();
+                    }
+                    return Outcome::Failed(why);
                 }
-                return Outcome::Failed(why);
-            }
-        };
+            };
         if self.res.framing == Framing::Tunnel {
             return Outcome::Finished(Box::pin(self.tunnel(client, &mut conn, buf)).await);
         }
         let (framing, keeps) = (self.res.framing, self.res.persistent());
         if self.looks_at_response() {
-            if let Err(fate) = Box::pin(self.response_rules(client)).await {
+            let incoming = Incoming {
+                conn: &mut conn,
+                buf: &mut buf,
+                up_done: &mut up_done,
+            };
+            if let Err(fate) = Box::pin(self.response_rules(client, incoming)).await {
                 let data = buf.as_ref().map_or(&[][..], Buf::data);
                 let whole = matches!(
                     BodyDecoder::new(framing).advance(data),
                     Ok(step) if step.done && step.consumed == data.len()
                 );
                 // nobody wants the response; its connection lives on when all of it is there
-                if whole && keeps && up_done && self.up.is_complete() {
+                if whole && keeps && up_done && self.up.is_complete() && !self.res_body.active {
                     self.keep_connection(client, conn);
                 }
                 return Outcome::Finished(fate);
@@ -293,6 +300,7 @@ impl Stream {
                         if broken || self.breaks_websocket() {
                             return Err(NoResponse::Junk);
                         }
+                        self.info.res_bytes_in = consumed as u64;
                         self.note_response();
                         let status = self.res.status;
                         if may_retry && retries_status(be.retry_on, status) && self.may_resend() {
@@ -333,7 +341,11 @@ impl Stream {
     }
 
     /// `http-response` rules: the backend's, then the frontend's. `Err`: the client was answered otherwise.
-    async fn response_rules(&mut self, client: &mut Client) -> Result<(), Fate> {
+    async fn response_rules(
+        &mut self,
+        client: &mut Client,
+        mut incoming: Incoming<'_>,
+    ) -> Result<(), Fate> {
         let (fe, be) = (self.info.frontend, self.info.backend);
         let w = self.w.clone();
         let check = w.model().proxy(be).options.contains(Options::CHECKCACHE);
@@ -348,10 +360,7 @@ impl Stream {
             while !rules.is_empty() {
                 match self.run_rules(rules, from) {
                     Verdict::Later { what, next } => {
-                        if let Later::PauseMs(ms) = what {
-                            client.timer.until(after_ms(Some(ms))).await;
-                        }
-                        self.tick();
+                        self.wait_with_response(what, client, &mut incoming).await?;
                         from = next;
                     }
                     Verdict::Next | Verdict::Accept => break,
@@ -364,6 +373,7 @@ impl Stream {
 
     /// `http-after-response` rules, on every response that goes to the client: the backend's, then the frontend's.
     pub fn after_response_rules(&mut self) {
+        self.vars.get_mut().responding = true;
         let (fe, be) = (self.info.frontend, self.info.backend);
         let w = self.w.clone();
         for id in [Some(be), (fe != be).then_some(fe)].into_iter().flatten() {
@@ -463,8 +473,8 @@ impl Stream {
         } else {
             SpliceChoice::Never
         };
-        self.down
-            .start(head, buf, BodyDecoder::new(framing), splice);
+        let (decoder, recode) = self.send_held_response(recode, &mut head);
+        self.down.start(head, buf, decoder, splice);
         if let Some(how) = recode {
             self.down.recode(how);
         }
@@ -487,7 +497,10 @@ impl Stream {
                 return Poll::Ready(Ok(end));
             }
             if contstats {
-                self.count_flow(before.0 + self.up.written, before.1 + self.down.written);
+                self.count_flow(
+                    before.0 + self.up.body_written(),
+                    before.1 + self.down.written,
+                );
             }
             let ms = if self.down.awaits == Awaits::Source {
                 server_ms
@@ -508,6 +521,8 @@ impl Stream {
         self.tick();
         self.info.bytes_out += self.down.written;
         self.info.bytes_in += self.up.body_written();
+        self.info.req_bytes_out += self.up.written;
+        self.info.res_bytes_in += self.down.body_written();
         let fate = self.body_ended(&end, close);
         let used_up = up_done && (refused || self.up.is_complete());
         if client.input.is_none() {
@@ -625,7 +640,8 @@ impl Stream {
         self.res.write_to(&mut head);
         self.info.status = self.res.status.into();
         self.sent_head();
-        let sent_up = self.up.body_written();
+        self.info.bytes_in += self.up.body_written();
+        self.info.req_bytes_out += self.up.written;
         let input = client.input.take().or(self.up.take_rest());
         let timeout = self.tunnel_timeout_ms();
         let splice = self.splice_choice(Options::SPLICE_REQUEST);
@@ -633,7 +649,6 @@ impl Stream {
         let splice = self.splice_choice(Options::SPLICE_RESPONSE);
         self.down.start_tunnel(head, buf, splice);
         super::relay::relay(self, client, conn, timeout).await;
-        self.info.bytes_in += sent_up;
         Fate::Close
     }
 

@@ -71,6 +71,9 @@ enum Marking {
 impl Stream {
     /// Runs `rules` from index `from`.
     pub fn run_rules(&mut self, rules: &[Rule], from: usize) -> Verdict {
+        if self.info.waiting_rule.is_some() {
+            self.info.waiting_rule = None;
+        }
         for (i, rule) in rules.iter().enumerate().skip(from) {
             if let Some(cond) = &rule.cond {
                 let waits = !self.content_final
@@ -86,6 +89,10 @@ impl Stream {
             self.keep_captured();
             match verdict {
                 Verdict::Next => {}
+                Verdict::Later { .. } => {
+                    self.info.waiting_rule = Some((rule.origin.file.clone(), rule.origin.line));
+                    return verdict;
+                }
                 verdict => {
                     self.info.last_rule = Some((rule.origin.file.clone(), rule.origin.line));
                     return verdict;
@@ -93,6 +100,11 @@ impl Stream {
             }
         }
         Verdict::Next
+    }
+
+    /// Whether raw bytes of a channel are looked at, of which more may come.
+    pub fn has_raw_content(&self) -> bool {
+        self.req_content.is_some() || self.res_content.is_some()
     }
 
     /// The headers rules of the current phase change: the response's once there is one.
@@ -236,12 +248,10 @@ impl Stream {
             Action::DisableL7Retry => self.set.no_l7_retry = true,
 
             Action::SetVar { var, expr, conds } => {
-                let value = expr.eval(self).ok().map(|s| s.value.into_owned());
-                match value {
-                    Some(v) => self.set_var_if(var, v, conds),
-                    None => {
-                        self.set_var(var, None);
-                    }
+                // an expression without a value leaves the variable as it is
+                if let Ok(sample) = expr.eval(self) {
+                    let value = sample.value.into_owned();
+                    self.set_var_if(var, value, conds);
                 }
             }
             Action::SetVarFormat { var, format, conds } => {
@@ -251,24 +261,25 @@ impl Stream {
             Action::UnsetVar(var) => {
                 self.set_var(var, None);
             }
-            Action::Capture { expr, slot, len } => {
+            Action::Capture { expr, slot, .. } => {
                 let waits = !self.content_final && self.req_content.is_some();
-                let value = match expr.eval_as(self, Type::Str) {
+                let dir = if self.has_res {
+                    Dir::Response
+                } else {
+                    Dir::Request
+                };
+                match expr.eval_as(self, Type::Str) {
                     Ok(s) if waits && s.may_change => return Verdict::Wait { from: index },
                     Err(sluice_expr::value::Absent::NotYet) if waits => {
                         return Verdict::Wait { from: index };
                     }
-                    Ok(s) => s.value.bytes().map(<[u8]>::to_vec),
-                    Err(_) => None,
-                };
-                if let Some(mut v) = value {
-                    v.truncate(*len);
-                    let dir = if self.has_res {
-                        Dir::Response
-                    } else {
-                        Dir::Request
-                    };
-                    self.store_capture(dir, *slot, v);
+                    Ok(s) => {
+                        if let Some(value) = s.value.bytes() {
+                            // cut to the length the frontend declared for the slot
+                            self.capture(dir, *slot, value);
+                        }
+                    }
+                    Err(_) => {}
                 }
             }
             Action::SetLogLevel(level) => self.info.log_level = Some(*level),

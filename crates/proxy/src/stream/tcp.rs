@@ -266,6 +266,7 @@ impl Stream {
         let deadline = after_ms(delay.or(Some(0)));
         self.res_content = Some(w.bufs.lend());
         self.req_content = None;
+        self.vars.get_mut().responding = true;
         self.content_final = delay.is_none();
         let sets: &[&[Rule]] = if fe.id == be.id {
             &[&be.tcp_response_content]

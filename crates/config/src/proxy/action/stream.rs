@@ -418,6 +418,11 @@ fn wait_for_body(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Op
         );
         return None;
     };
+    // nothing said, or 0, is all of it
+    let at_least = match at_least {
+        0 => u64::MAX,
+        bytes => bytes,
+    };
     ready(Action::WaitForBody { time_ms, at_least })
 }
 
