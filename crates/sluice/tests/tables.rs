@@ -71,13 +71,17 @@ fn check(name: &str) {
     // one table at a time: inspection delays are short and the machine may be small
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let sluice = PathBuf::from(env!("CARGO_BIN_EXE_sluice"));
+    let ours = Proxy::start(&sluice, &table, true);
+    let theirs = find("haproxy").map(|haproxy| Proxy::start(&haproxy, &table, false));
     let (ours, theirs) = std::thread::scope(|scope| {
-        let theirs = find("haproxy").map(|haproxy| {
-            let table = &table;
-            scope.spawn(move || Proxy::start(&haproxy, table, false).play_all(table))
+        let theirs = theirs.map(|it| {
+            scope.spawn({
+                let table = &table;
+                move || it.play_all(table)
+            })
         });
-        let sluice = PathBuf::from(env!("CARGO_BIN_EXE_sluice"));
-        let ours = Proxy::start(&sluice, &table, true).play_all(&table);
+        let ours = ours.play_all(&table);
         (ours, theirs.map(|it| it.join().expect("haproxy plays")))
     });
     if theirs.is_none() {

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,43 +27,38 @@ pub struct Proxy {
 }
 
 impl Proxy {
+    /// A proxy that listens. A port that was free a moment ago may be taken by the time it is bound: then others are
+    /// tried.
     pub fn start(program: &Path, table: &Table, is_sluice: bool) -> Proxy {
+        const TRIES: usize = 4;
+        let mut said = String::new();
+        for _ in 0..TRIES {
+            match Proxy::try_start(program, table, is_sluice) {
+                Ok(proxy) => return proxy,
+                Err(why) => said = why,
+            }
+            if !said.to_lowercase().contains("bind") {
+                break;
+            }
+        }
+        panic!("{program:?} does not start:\n{said}")
+    }
+
+    fn try_start(program: &Path, table: &Table, is_sluice: bool) -> Result<Proxy, String> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("sluice-table-{}-{n}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory");
-        let mut text = String::from("global\n");
-        for line in &table.global {
-            writeln!(text, "  {line}").expect("text");
-        }
-        text += "defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n";
-        for section in &table.sections {
-            text += &section.replace("\\n", "\n  ");
-            text.push('\n');
-        }
         for (name, content) in &table.files {
             std::fs::write(dir.join(name), content).expect("a file");
         }
         let mut ports = Ports::default();
-        let mut peers = Vec::new();
-        for case in &table.cases {
-            let (port, log) = (
-                ports.one(),
-                UdpSocket::bind("127.0.0.1:0").expect("a log socket"),
-            );
-            log.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            let log_port = log.local_addr().expect("bound").port();
-            let origin = case.response.as_ref().map(|answer| origin(answer.clone()));
-            text += &sections(case, is_sluice, port, log_port, origin);
-            peers.push((port, log));
-        }
-        let ready = ports.one();
-        writeln!(text, "frontend ready\n  bind 127.0.0.1:{ready}").expect("text");
+        let (text, peers) = configuration(table, is_sluice, &mut ports);
         let text = text.replace("DIR", dir.to_str().expect("a path"));
         std::fs::write(dir.join("cfg"), &text).expect("the configuration");
         let said = std::fs::File::create(dir.join("said")).expect("a file");
         drop(ports);
-        let mut child = Command::new(program)
+        let child = Command::new(program)
             .arg("-db")
             .arg("-f")
             .arg(dir.join("cfg"))
@@ -71,32 +67,27 @@ impl Proxy {
             .stderr(said)
             .spawn()
             .expect("start the proxy");
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", ready)).is_err() {
-            let ended = child.try_wait().expect("its state").is_some();
-            if ended || Instant::now() > until {
-                let said = std::fs::read_to_string(dir.join("said")).unwrap_or_default();
-                let numbered: Vec<String> = text
-                    .lines()
-                    .enumerate()
-                    .map(|(n, l)| format!("{:4} {l}", n + 1))
-                    .collect();
-                let accused: Vec<&String> = numbered
-                    .iter()
-                    .enumerate()
-                    .filter(|(n, _)| said.contains(&format!("cfg:{}", n + 1)))
-                    .map(|(_, l)| l)
-                    .collect();
-                panic!("{program:?} does not start:\n{said}\n{accused:#?}\nconfiguration: {dir:?}");
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Proxy {
+        let mut proxy = Proxy {
             child,
             dir,
             peers,
             is_sluice,
+        };
+        let until = Instant::now() + PATIENCE;
+        while UnixStream::connect(proxy.dir.join("ready")).is_err() {
+            let ended = proxy.child.try_wait().expect("its state").is_some();
+            if ended || Instant::now() > until {
+                let said = std::fs::read_to_string(proxy.dir.join("said")).unwrap_or_default();
+                let accused = text
+                    .lines()
+                    .enumerate()
+                    .filter(|(n, _)| said.contains(&format!("cfg:{}]", n + 1)));
+                let accused: String = accused.map(|(n, l)| format!("{:4} {l}\n", n + 1)).collect();
+                return Err(format!("{said}\n{accused}configuration: {:?}", proxy.dir));
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(proxy)
     }
 
     /// Plays each case once, in order.
@@ -167,6 +158,36 @@ impl Proxy {
         }
         line
     }
+}
+
+/// The configuration of a table, with the port and the log socket of each case.
+fn configuration(
+    table: &Table,
+    is_sluice: bool,
+    ports: &mut Ports,
+) -> (String, Vec<(u16, UdpSocket)>) {
+    let mut text = String::from("global\n");
+    for line in &table.global {
+        writeln!(text, "  {line}").expect("text");
+    }
+    text +=
+        "defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  timeout connect 5s\n";
+    for section in &table.sections {
+        text += &section.replace("\\n", "\n  ");
+        text.push('\n');
+    }
+    let mut peers = Vec::new();
+    for case in &table.cases {
+        let log = UdpSocket::bind("127.0.0.1:0").expect("a log socket");
+        log.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let log_port = log.local_addr().expect("bound").port();
+        let origin = case.response.as_ref().map(|answer| origin(answer.clone()));
+        let port = ports.one();
+        text += &sections(case, is_sluice, port, log_port, origin);
+        peers.push((port, log));
+    }
+    text += "frontend ready\n  bind unix@DIR/ready\n";
+    (text, peers)
 }
 
 impl Drop for Proxy {
