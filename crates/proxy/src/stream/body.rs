@@ -130,6 +130,7 @@ impl Pump {
         decoder: BodyDecoder,
         splice: SpliceChoice,
     ) {
+        self.first = head.len() as u64;
         self.head = head;
         self.head_sent = 0;
         self.buf = buf.filter(|b| !b.is_empty());
