@@ -1,8 +1,8 @@
 //! The machine a configuration is read on: its files, interfaces and programs.
 
 use crate::config::Host;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 /// This machine.
 pub struct Machine;
@@ -49,27 +49,64 @@ impl Host for Machine {
     }
 
     fn executable_exists(&self, path: &str) -> Option<bool> {
-        let runs = |p: &Path| {
-            p.metadata()
-                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-        };
-        if path.starts_with('/') {
-            return Some(runs(Path::new(path)));
-        }
-        // As execvp would look: only the usual places, since PATH is the caller's.
-        Some(
-            [
-                "/usr/local/sbin",
-                "/usr/local/bin",
-                "/usr/sbin",
-                "/usr/bin",
-                "/sbin",
-                "/bin",
-            ]
-            .iter()
-            .any(|d| runs(&Path::new(d).join(path))),
-        )
+        Some(executable(path).is_some())
     }
+}
+
+/// The file that a program's name means.
+fn executable(name: &str) -> Option<PathBuf> {
+    let runs = |p: &PathBuf| {
+        p.metadata()
+            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    if name.starts_with('/') {
+        return Some(PathBuf::from(name)).filter(runs);
+    }
+    // As execvp would look: only the usual places, since PATH is the caller's.
+    [
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/usr/sbin",
+        "/usr/bin",
+        "/sbin",
+        "/bin",
+    ]
+    .iter()
+    .map(|d| Path::new(d).join(name))
+    .find(runs)
+}
+
+/// enable_script_security: what runs as root must be root's in every part of its path, links included, and be writable by
+/// nobody else. Says which part is not. `user` is who the script runs as; none is whoever we are.
+pub fn safe_for_root(
+    program: &str,
+    as_user: Option<&(String, Option<String>)>,
+) -> Result<(), String> {
+    let uid = match as_user {
+        Some((name, group)) => user(name, group.as_deref()).map(|(uid, _)| uid),
+        None => Some(rustix::process::geteuid().as_raw()),
+    };
+    if uid != Some(0) {
+        return Ok(());
+    }
+    let file = executable(program).ok_or_else(|| format!("no program {program}"))?;
+    let real = file
+        .canonicalize()
+        .map_err(|e| format!("{}: {e}", file.display()))?;
+    for part in file.ancestors().chain(real.ancestors()) {
+        let about = part
+            .symlink_metadata()
+            .map_err(|e| format!("{}: {e}", part.display()))?;
+        // Anybody may "write" a link; who may replace it is its directory's matter.
+        let mode = if about.is_symlink() { 0 } else { about.mode() };
+        if about.uid() != 0 || mode & 0o002 != 0 || (about.gid() != 0 && mode & 0o020 != 0) {
+            return Err(format!(
+                "{program} is not run as root: others than root may write {}",
+                part.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// User and group number, by name, from /etc/passwd and /etc/group. The group defaults to the user's.

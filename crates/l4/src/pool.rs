@@ -2,11 +2,15 @@
 //!
 //! Source: keepalived.conf(5), quorum, hysteresis, sorry_server, inhibit_on_failure, weight, alpha.
 
+use crate::check::probe::Weight;
 use crate::config::model::{
     Config, Forwarding, GroupEntry, Protocol, Scheduler, VirtualKey, VirtualServer,
 };
 use crate::datapath::director::{Server, Service, Vip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The largest weight a server can have.
+const WEIGHT_MAX: i64 = 65535;
 
 /// A server and what is known of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,6 +162,24 @@ impl Pool {
         self.members
             .iter_mut()
             .find(|m| (m.ip, m.port) == (ip, port))
+    }
+
+    /// A checker says what a server weighs; a weight set by a command stands above that.
+    pub fn set_weight(&mut self, ip: IpAddr, port: u16, weight: Weight) {
+        let configured = self
+            .config
+            .real_servers
+            .iter()
+            .find(|r| (r.address, r.port) == (ip, port))
+            .and_then(|r| r.weight)
+            .unwrap_or(self.config.weight);
+        let weight = match weight {
+            Weight::Is(w) => w,
+            Weight::Adds(n) => (i64::from(configured) + n).clamp(0, WEIGHT_MAX) as u32,
+        };
+        if let Some(m) = self.member(ip, port).filter(|m| !m.weight_by_command) {
+            m.weight = weight;
+        }
     }
 
     fn weight_up(&self) -> u64 {
@@ -335,6 +357,19 @@ mod tests {
         assert_eq!(p.set_up(ip(11), 80, false), []);
         assert_eq!(p.set_up(ip(11), 80, true), [Event::ServerUp(ip(11), 80)]);
         check(&mut p, "11:2 12:3");
+    }
+
+    #[test]
+    fn checkers_change_weights() {
+        let mut p = pool("");
+        p.set_weight(ip(11), 80, Weight::Adds(5));
+        p.set_weight(ip(12), 80, Weight::Is(9));
+        check(&mut p, "11:7 12:9");
+        p.set_weight(ip(11), 80, Weight::Adds(-5));
+        check(&mut p, "11:0 12:9");
+        p.member(ip(12), 80).unwrap().weight_by_command = true;
+        p.set_weight(ip(12), 80, Weight::Is(1));
+        check(&mut p, "11:0 12:9");
     }
 
     #[test]

@@ -155,6 +155,14 @@ fn a_reload_of_37000_servers() {
 fn the_cost_of_10000_checked_servers() {
     privileged!();
     let mut lab = site();
+    // On a network card receiving is not done in the process's time; here the switch and the servers are this machine too.
+    // Threads of their own do it: the process is left with what it does itself.
+    for (host, links) in [("a", "eth1"), ("b", "eth1"), ("sw", "p-a p-b")] {
+        lab.run(
+            host,
+            &format!("for i in {links}; do ethtool -K $i gro on; echo 1 > /sys/class/net/$i/threaded; done"),
+        );
+    }
     lab.start_with(
         "a",
         Kind::Sluice,
@@ -167,20 +175,22 @@ fn the_cost_of_10000_checked_servers() {
     // All have had their first check.
     std::thread::sleep(Duration::from_secs(12));
     let checks = lab.show("a")["checks"].as_u64().unwrap();
-    let cpu = |lab: &Lab| -> f64 {
+    let cpu = |lab: &Lab| -> [f64; 2] {
         let pid = lab.pid("a");
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         // utime and stime, in hundredths.
-        (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+        [fields[11], fields[12]].map(|t| t.parse::<f64>().unwrap() / 100.0)
     };
     let before = cpu(&lab);
     let time = Duration::from_secs(30);
     std::thread::sleep(time);
-    let used = cpu(&lab) - before;
+    let after = cpu(&lab);
+    let share = |i: usize| 100.0 * (after[i] - before[i]) / time.as_secs_f64();
     println!(
-        "{checks} checks every 5 s: {used:.2} s of {:.0} s, {:.1} % of a core",
-        time.as_secs_f64(),
-        100.0 * used / time.as_secs_f64()
+        "{checks} TCP checks every 5 s: {:.1} % of a core ({:.1} % in the program, {:.1} % in system calls)",
+        share(0) + share(1),
+        share(0),
+        share(1)
     );
 }

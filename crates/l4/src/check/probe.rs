@@ -1,9 +1,8 @@
 //! Asking a server whether it works: one function a checker, each bounded in time by its caller and in bytes here.
 
-use crate::check::md5::md5;
-use crate::config::model::{
-    Checker, CheckerKind, HttpCheck, HttpVersion, MiscCheck, UdpCheck, Url,
-};
+use crate::check::http;
+use crate::config::model::{Checker, CheckerKind, FileCheck, MiscCheck, UdpCheck};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,12 +11,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-/// Most of a page that is read: a check is no download.
-const PAGE_MAX: usize = 4 << 20;
 const LINE_MAX: usize = 4096;
 
 /// What a probe found: nothing wrong (and perhaps a weight), or why not.
-pub type Outcome = Result<Option<u32>, String>;
+pub type Outcome = Result<Option<Weight>, String>;
+
+/// What a probe makes of a server's weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// misc_dynamic: this weight.
+    Is(u32),
+    /// FILE_CHECK: this much more (or less) than configured.
+    Adds(i64),
+}
 
 /// Probes once. `target` is the server; the checker's connect_ip and connect_port go before it.
 pub async fn probe(checker: &Checker, target: SocketAddr, limit: Duration) -> Outcome {
@@ -27,8 +33,8 @@ pub async fn probe(checker: &Checker, target: SocketAddr, limit: Duration) -> Ou
     );
     let work = async {
         match &checker.kind {
-            CheckerKind::Tcp => connect(checker, to).await.map(|_| None),
-            CheckerKind::Http(http) => pages(checker, http, to).await.map(|()| None),
+            CheckerKind::Tcp => reach(checker, to).await.map(|()| None),
+            CheckerKind::Http(check) => http::pages(checker, check, to).await.map(|()| None),
             CheckerKind::Smtp { helo } => smtp(checker, to, helo.as_deref()).await.map(|()| None),
             CheckerKind::Dns { record, name } => {
                 dns(checker, to, *record, name).await.map(|()| None)
@@ -36,7 +42,7 @@ pub async fn probe(checker: &Checker, target: SocketAddr, limit: Duration) -> Ou
             CheckerKind::Udp(udp) => datagram(checker, to, udp, limit).await.map(|()| None),
             CheckerKind::Ping => ping(checker, to.ip()).await.map(|()| None),
             CheckerKind::Misc(misc) => program(misc).await,
-            CheckerKind::File { .. } => Ok(None),
+            CheckerKind::File(check) => file(check),
             CheckerKind::Bfd { .. } => Err("BFD is not written".into()),
         }
     };
@@ -52,7 +58,7 @@ pub async fn probe(checker: &Checker, target: SocketAddr, limit: Duration) -> Ou
     }
 }
 
-fn fail(what: &str) -> impl Fn(io::Error) -> String + '_ {
+pub(super) fn fail(what: &str) -> impl Fn(io::Error) -> String + '_ {
     move |e| format!("{what}: {e}")
 }
 
@@ -63,8 +69,7 @@ fn socket(
     kind: Type,
     protocol: Option<Protocol>,
 ) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(to), kind, protocol)?;
-    socket.set_nonblocking(true)?;
+    let socket = Socket::new(Domain::for_address(to), kind.nonblocking(), protocol)?;
     if let Some(name) = &checker.bind_interface {
         socket.bind_device(Some(name.as_bytes()))?;
     }
@@ -86,7 +91,7 @@ fn socket(
     Ok(socket)
 }
 
-async fn connect(checker: &Checker, to: SocketAddr) -> Result<TcpStream, String> {
+pub(super) async fn connect(checker: &Checker, to: SocketAddr) -> Result<TcpStream, String> {
     let socket = socket(checker, to, Type::STREAM, None).map_err(fail("socket"))?;
     let socket = tokio::net::TcpSocket::from_std_stream(socket.into());
     let stream = socket.connect(to).await.map_err(fail("connect"))?;
@@ -95,121 +100,53 @@ async fn connect(checker: &Checker, to: SocketAddr) -> Result<TcpStream, String>
     Ok(stream)
 }
 
-async fn pages(checker: &Checker, http: &HttpCheck, to: SocketAddr) -> Result<(), String> {
-    for url in &http.urls {
-        page(checker, http, url, to)
-            .await
-            .map_err(|e| format!("{}: {e}", url.path))?;
-    }
-    Ok(())
-}
-
-async fn page(
-    checker: &Checker,
-    http: &HttpCheck,
-    url: &Url,
-    to: SocketAddr,
-) -> Result<(), String> {
-    let mut stream = connect(checker, to).await?;
-    let host = match url.virtualhost.as_ref().or(http.virtualhost.as_ref()) {
-        Some(name) => name.clone(),
-        None => to.to_string(),
-    };
-    let (version, close) = match http.version {
-        HttpVersion::V10 => ("1.0", ""),
-        HttpVersion::V10Close => ("1.0", "Connection: close\r\n"),
-        HttpVersion::V11 => ("1.1", "Connection: close\r\n"),
-    };
-    let request = format!(
-        "GET {} HTTP/{version}\r\nUser-Agent: sluice-l4\r\n{close}Host: {host}\r\n\r\n",
-        url.path
-    );
-    stream
-        .write_all(request.as_bytes())
-        .await
-        .map_err(fail("write"))?;
-    let needs_body = url.digest.is_some() || url.regex.is_some();
-    let mut answer = Vec::new();
-    let mut chunk = vec![0; 16384];
-    loop {
-        let n = stream.read(&mut chunk).await.map_err(fail("read"))?;
-        answer.extend_from_slice(chunk.get(..n).unwrap_or_default());
-        if n == 0
-            || answer.len() > PAGE_MAX
-            || (!needs_body && head_end(&answer).is_some())
-            || complete(&answer)
-        {
-            break;
+/// Connects and no more. Ten thousand of these shall cost little: the answer to a SYN is usually there at the next beat, so the
+/// socket is looked at once before the runtime is asked to watch it.
+async fn reach(checker: &Checker, to: SocketAddr) -> Result<(), String> {
+    let socket = socket(checker, to, Type::STREAM, None).map_err(fail("socket"))?;
+    match socket.connect(&SockAddr::from(to)) {
+        Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => {
+            return Err(format!("connect: {e}"));
         }
+        _ => {}
     }
-    judge(url, &answer)
+    tokio::time::sleep_until(next_beat(Duration::ZERO)).await;
+    let mut events = [PollFd::new(&socket, PollFlags::OUT)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let decided = poll(&mut events, Some(&now)).is_ok_and(|n| n > 0);
+    let failed = events[0]
+        .revents()
+        .intersects(PollFlags::ERR | PollFlags::HUP);
+    // Closing with a reset leaves no TIME_WAIT behind for the thousands of probes that follow.
+    let _ = socket.set_linger(Some(Duration::ZERO));
+    if decided && !failed {
+        return Ok(());
+    }
+    if !decided {
+        let stream = TcpStream::from_std(socket.into()).map_err(fail("socket"))?;
+        stream.writable().await.map_err(fail("connect"))?;
+        let error = stream.take_error().map_err(fail("connect"))?;
+        return error.map_or(Ok(()), |e| Err(format!("connect: {e}")));
+    }
+    match socket.take_error().map_err(fail("connect"))? {
+        Some(e) => Err(format!("connect: {e}")),
+        None => Ok(()),
+    }
 }
 
-fn head_end(answer: &[u8]) -> Option<usize> {
-    answer
-        .windows(4)
-        .position(|w| w == b"\r\n\r\n")
-        .map(|p| p + 4)
-}
+/// Checks begin, and short waits end, in time with each other: one awakening for all that are due.
+const BEAT_MS: u64 = 10;
 
-/// Whether the body is as long as Content-Length says.
-fn complete(answer: &[u8]) -> bool {
-    let Some(end) = head_end(answer) else {
-        return false;
-    };
-    let head = String::from_utf8_lossy(&answer[..end]);
-    let length = head
-        .lines()
-        .filter_map(|l| l.split_once(':'))
-        .find(|(n, _)| n.eq_ignore_ascii_case("content-length"));
-    length
-        .and_then(|(_, v)| v.trim().parse::<usize>().ok())
-        .is_some_and(|l| answer.len() - end >= l)
-}
-
-/// Status, digest and pattern of an answer.
-fn judge(url: &Url, answer: &[u8]) -> Result<(), String> {
-    let end = head_end(answer).ok_or("the answer has no end of headers")?;
-    let line = answer.split(|b| *b == b'\r').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split(' ');
-    let status: u16 = match (words.next(), words.next().and_then(|s| s.parse().ok())) {
-        (Some(v), Some(status)) if v.starts_with("HTTP/1.") => status,
-        _ => return Err("the answer is not HTTP".into()),
-    };
-    let good = if url.status.is_empty() {
-        (200..=299).contains(&status)
-    } else {
-        url.status.iter().any(|(l, h)| (*l..=*h).contains(&status))
-    };
-    if !good {
-        return Err(format!("status {status}"));
-    }
-    let body = answer.get(end..).unwrap_or_default();
-    if url.digest.is_some_and(|d| d != md5(body)) {
-        return Err("the digest differs".into());
-    }
-    if let Some(pattern) = &url.regex {
-        let regex = regex::bytes::RegexBuilder::new(pattern)
-            .case_insensitive(url.regex_caseless)
-            .multi_line(url.regex_multiline)
-            .dot_matches_new_line(url.regex_dotall)
-            .size_limit(1 << 20)
-            .build()
-            .map_err(|e| format!("the pattern: {e}"))?;
-        let found = regex
-            .find_at(body, url.regex_min_offset.min(body.len()))
-            .is_some_and(|m| url.regex_max_offset.is_none_or(|max| m.start() <= max));
-        if found == url.regex_no_match {
-            return Err(if found {
-                "the pattern matches"
-            } else {
-                "the pattern does not match"
-            }
-            .into());
-        }
-    }
-    Ok(())
+/// The first beat after `wait`.
+pub fn next_beat(wait: Duration) -> tokio::time::Instant {
+    static FIRST: std::sync::OnceLock<tokio::time::Instant> = std::sync::OnceLock::new();
+    let first = *FIRST.get_or_init(tokio::time::Instant::now);
+    let at = (tokio::time::Instant::now() + wait).duration_since(first);
+    let beats = at.as_millis() as u64 / BEAT_MS + 1;
+    first + Duration::from_millis(beats * BEAT_MS)
 }
 
 async fn smtp(checker: &Checker, to: SocketAddr, helo: Option<&str>) -> Result<(), String> {
@@ -371,11 +308,33 @@ async fn ping(checker: &Checker, to: IpAddr) -> Result<(), String> {
     }
 }
 
+/// keepalived.conf(5), track files: with weight 0 a number other than 0 is a failure; otherwise number times weight is added to
+/// the server's weight. A file that is not there, or holds no number, counts as 0.
+fn file(check: &FileCheck) -> Outcome {
+    let text = std::fs::read_to_string(&check.path).unwrap_or_default();
+    let value: i64 = text.trim().parse().unwrap_or(0);
+    if check.weight == 0 {
+        return match (value != 0) == check.reverse {
+            true => Ok(None),
+            false => Err(format!("{} says {value}", check.path)),
+        };
+    }
+    let sign = if check.reverse { -1 } else { 1 };
+    let adds = value.saturating_mul(i64::from(check.weight) * sign);
+    if adds <= i64::from(i32::MIN) {
+        return Err(format!("{} says {value}", check.path));
+    }
+    Ok(Some(Weight::Adds(adds)))
+}
+
 /// Exit status 0 is well, 1 is not; with misc_dynamic 2 to 255 set the weight to two less.
 async fn program(check: &MiscCheck) -> Outcome {
     let [program, args @ ..] = check.argv.as_slice() else {
         return Err("no program".into());
     };
+    if check.secure {
+        crate::host::safe_for_root(program, check.user.as_ref())?;
+    }
     let mut command = tokio::process::Command::new(program);
     command
         .args(args)
@@ -391,7 +350,7 @@ async fn program(check: &MiscCheck) -> Outcome {
     let status = command.status().await.map_err(fail(program))?;
     match status.code() {
         Some(0) => Ok(None),
-        Some(code @ 2..) if check.dynamic => Ok(Some(code as u32 - 2)),
+        Some(code @ 2..) if check.dynamic => Ok(Some(Weight::Is(code as u32 - 2))),
         Some(code) => Err(format!("{program} ended with {code}")),
         None => Err(format!("{program} was killed")),
     }
@@ -444,20 +403,6 @@ mod tests {
         }
     }
 
-    fn http(change: impl Fn(&mut Url)) -> CheckerKind {
-        let mut url = Url {
-            path: "/".into(),
-            ..Url::default()
-        };
-        change(&mut url);
-        CheckerKind::Http(HttpCheck {
-            urls: vec![url],
-            ..HttpCheck::default()
-        })
-    }
-
-    const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-
     #[test]
     fn tcp_connects() {
         check(CheckerKind::Tcp, "", "", Ok(()));
@@ -468,44 +413,6 @@ mod tests {
             probe(&Checker::new(CheckerKind::Tcp), to, LIMIT).await
         });
         assert!(closed.unwrap_err().contains("refused"));
-    }
-
-    #[test]
-    fn http_looks_at_status_digest_and_pattern() {
-        check(http(|_| ()), "", PAGE, Ok(()));
-        check(
-            http(|u| u.status = vec![(404, 404)]),
-            "",
-            PAGE,
-            Err("status 200"),
-        );
-        check(
-            http(|_| ()),
-            "",
-            "HTTP/1.0 503 No\r\n\r\n",
-            Err("status 503"),
-        );
-        check(http(|_| ()), "", "SSH-2.0\r\n\r\n", Err("not HTTP"));
-        check(http(|u| u.digest = Some(md5(b"hello"))), "", PAGE, Ok(()));
-        check(
-            http(|u| u.digest = Some(md5(b"other"))),
-            "",
-            PAGE,
-            Err("digest"),
-        );
-        check(http(|u| u.regex = Some("^h.l+o$".into())), "", PAGE, Ok(()));
-        check(
-            http(|u| u.regex = Some("HELLO".into())),
-            "",
-            PAGE,
-            Err("does not match"),
-        );
-        check(
-            http(|u| (u.regex, u.regex_no_match) = (Some("ell".into()), true)),
-            "",
-            PAGE,
-            Err("pattern matches"),
-        );
     }
 
     #[test]
@@ -614,9 +521,71 @@ mod tests {
         };
         assert_eq!(misc(&["/bin/true"], false), Ok(None));
         assert!(misc(&["/bin/false"], false).is_err());
-        assert_eq!(misc(&["/bin/sh", "-c", "exit 12"], true), Ok(Some(10)));
+        assert_eq!(
+            misc(&["/bin/sh", "-c", "exit 12"], true),
+            Ok(Some(Weight::Is(10)))
+        );
         assert!(misc(&["/bin/sh", "-c", "exit 12"], false).is_err());
         assert!(misc(&["/nonexistent"], false).is_err());
+    }
+
+    #[test]
+    fn files_weigh_or_fail() {
+        let path = std::env::temp_dir().join(format!("sl5-file-{}", std::process::id()));
+        let check = |text: &str, weight, reverse, expect: Result<Option<Weight>, ()>| {
+            std::fs::write(&path, text).unwrap();
+            let path = path.display().to_string();
+            let track_file = String::new();
+            let kind = CheckerKind::File(FileCheck {
+                track_file,
+                path,
+                weight,
+                reverse,
+                own_weight: true,
+            });
+            let got = run(probe(
+                &Checker::new(kind),
+                "127.0.0.1:1".parse().unwrap(),
+                LIMIT,
+            ));
+            assert_eq!(got.map_err(drop), expect, "{text} {weight} {reverse}");
+        };
+        check("0\n", 0, false, Ok(None));
+        check("3\n", 0, false, Err(()));
+        check("3", 0, true, Ok(None));
+        check("3", 2, false, Ok(Some(Weight::Adds(6))));
+        check("3", 2, true, Ok(Some(Weight::Adds(-6))));
+        check("no number", 2, false, Ok(Some(Weight::Adds(0))));
+        check("2147483648", -1, false, Err(()));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_script_that_others_may_write_is_not_run_as_root() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: not root");
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("sl5-script-{}", std::process::id()));
+        std::fs::write(&path, "#!/bin/sh\nexit 0\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let check = |program: &str, user: Option<(&str, Option<&str>)>, expect: bool| {
+            let checker = Checker::new(CheckerKind::Misc(MiscCheck {
+                argv: vec![program.into()],
+                user: user.map(|(u, g)| (u.into(), g.map(Into::into))),
+                secure: true,
+                ..MiscCheck::default()
+            }));
+            let got = run(probe(&checker, "127.0.0.1:1".parse().unwrap(), LIMIT));
+            assert_eq!(got.is_ok(), expect, "{program} {user:?}: {got:?}");
+        };
+        // Everybody may write into /tmp.
+        check(path.to_str().unwrap(), None, false);
+        check(path.to_str().unwrap(), Some(("nobody", None)), true);
+        check("/bin/true", None, true);
+        check("true", None, true);
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

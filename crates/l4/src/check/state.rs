@@ -33,6 +33,16 @@ pub fn schedule(kind: &CheckerKind, timing: Timing) -> Schedule {
         CheckerKind::Http(_) => (1, 3 * SECOND_US),
         _ => (1, SECOND_US),
     };
+    if let CheckerKind::File(_) = kind {
+        // Looked at like the tracked files of VRRP; nothing to wait for, nothing to try again.
+        return Schedule {
+            delay_loop_us: SECOND_US / 4,
+            timeout_us: SECOND_US,
+            retry: 0,
+            delay_before_retry_us: 0,
+            warmup_us: 0,
+        };
+    }
     let timeout_us = match kind {
         // A program has until its next turn unless it is told otherwise.
         CheckerKind::Misc(m) => m.timeout_us.unwrap_or(delay_loop_us),

@@ -1,7 +1,7 @@
 //! The checker blocks of a real server.
 
 use super::diagnostic::Severity;
-use super::keyword::{Args, Keyword, block, no_effect, not_yet, split_command, works};
+use super::keyword::{Args, Keyword, block, no_effect, split_command, works};
 use super::lvs::{DELAY_MAX_S, MICROSECOND};
 use super::model::*;
 
@@ -440,8 +440,8 @@ pub static FILE: &[Keyword<Checker>] = &[
                     format!("no track_file {} is defined before this line", word.text),
                 );
             }
-            if let CheckerKind::File { track_file, .. } = &mut c.kind {
-                *track_file = word.text.clone();
+            if let CheckerKind::File(f) = &mut c.kind {
+                f.track_file = word.text.clone();
             }
         },
     ),
@@ -455,22 +455,17 @@ pub static FILE: &[Keyword<Checker>] = &[
             if reversed {
                 a.optional();
             }
-            if let (
-                CheckerKind::File {
-                    weight, reverse, ..
-                },
-                Some(n),
-            ) = (&mut c.kind, n)
-            {
-                *weight = n as i32;
-                *reverse = reversed;
+            if let (CheckerKind::File(f), Some(n)) = (&mut c.kind, n) {
+                f.weight = n as i32;
+                f.reverse = reversed;
+                f.own_weight = true;
             }
         },
     ),
-    not_yet(
+    no_effect(
         "dynamic",
         "",
-        "the value read does not change weights yet; 0 is up, anything else down",
+        "with a weight other than 0 the value is always added to the server's weight",
     ),
 ];
 
@@ -506,7 +501,7 @@ fn add(
     let missing = match &checker.kind {
         CheckerKind::Http(h) if h.urls.is_empty() => Some("has no url"),
         CheckerKind::Misc(m) if m.argv.is_empty() => Some("has no misc_path"),
-        CheckerKind::File { track_file, .. } if track_file.is_empty() => Some("has no track_file"),
+        CheckerKind::File(f) if f.track_file.is_empty() => Some("has no track_file"),
         _ => None,
     };
     if let CheckerKind::Misc(m) = &checker.kind {
@@ -559,12 +554,7 @@ pub fn misc(r: &mut RealServer, a: &mut Args<'_, '_>) {
     add(r, a, CheckerKind::Misc(MiscCheck::default()), MISC);
 }
 pub fn file(r: &mut RealServer, a: &mut Args<'_, '_>) {
-    let kind = CheckerKind::File {
-        track_file: String::new(),
-        weight: 1,
-        reverse: false,
-    };
-    add(r, a, kind, FILE);
+    add(r, a, CheckerKind::File(FileCheck::default()), FILE);
 }
 pub fn bfd(r: &mut RealServer, a: &mut Args<'_, '_>) {
     add(

@@ -1,6 +1,6 @@
 //! `global_defs`.
 
-use super::keyword::{Args, Keyword, no_effect, not_yet, warns, works};
+use super::keyword::{Args, Keyword, no_effect, not_yet, works};
 use super::model::*;
 use std::net::IpAddr;
 
@@ -158,14 +158,11 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
             group: a.optional().map(|w| w.text.clone()),
         });
     }),
-    warns(
-        works(
-            "enable_script_security",
-            "",
-            "refuse scripts that others may write to",
-            |g, _| g.script_security = true,
-        ),
-        "owners and modes of scripts are not looked at; say script_user",
+    works(
+        "enable_script_security",
+        "",
+        "scripts are not run as root where others may write to them or to their path",
+        |g, _| g.script_security = true,
     ),
     works(
         "notify_fifo",

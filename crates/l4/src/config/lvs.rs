@@ -471,9 +471,10 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         "asks for pages",
         checker::http,
     ),
-    not_yet_checker(
+    works(
         "SSL_GET",
-        "asks for pages over TLS; TLS is not built in yet",
+        "{ ... }",
+        "asks for pages over TLS",
         checker::ssl,
     ),
     works(
@@ -491,9 +492,10 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         checker::ping,
     ),
     works("MISC_CHECK", "{ ... }", "runs a program", checker::misc),
-    not_yet_checker(
+    works(
         "FILE_CHECK",
-        "files do not set servers' weights yet; track_file works for VRRP",
+        "{ ... }",
+        "a number in a file adds to the weight, or fails",
         checker::file,
     ),
     not_yet_checker(

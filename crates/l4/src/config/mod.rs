@@ -109,7 +109,7 @@ static ROOT: &[Root] = &[
         "gratuitous ARPs are paced by vrrp_garp_interval only",
     ),
     root_not_yet("interface_up_down_delays", "link changes act at once"),
-    root_not_yet("SSL", "TLS is not built in yet"),
+    root_not_yet("SSL", "checks present no certificate and verify none"),
     root_not_yet("net_namespace", "start the program inside the namespace"),
     root_not_yet(
         "net_namespace_ipvs",

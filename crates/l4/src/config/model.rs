@@ -400,24 +400,25 @@ impl Checker {
 pub enum CheckerKind {
     Tcp,
     Http(HttpCheck),
-    Smtp {
-        helo: Option<String>,
-    },
-    Dns {
-        record: u16,
-        name: String,
-    },
+    Smtp { helo: Option<String> },
+    Dns { record: u16, name: String },
     Udp(UdpCheck),
     Ping,
     Misc(MiscCheck),
-    File {
-        track_file: String,
-        weight: i32,
-        reverse: bool,
-    },
-    Bfd {
-        name: String,
-    },
+    File(FileCheck),
+    Bfd { name: String },
+}
+
+/// `FILE_CHECK`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct FileCheck {
+    /// The name of the track_file block, and what that block says.
+    pub track_file: String,
+    pub path: String,
+    pub weight: i32,
+    pub reverse: bool,
+    /// Weight and reverse are the checker's own, not the block's.
+    pub own_weight: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -471,6 +472,8 @@ pub struct MiscCheck {
     pub timeout_us: Option<u64>,
     pub dynamic: bool,
     pub user: Option<(String, Option<String>)>,
+    /// enable_script_security: as root only what nobody else may write.
+    pub secure: bool,
 }
 
 /// `authentication { auth_type PASS auth_pass X }`: eight bytes, padded with zeros.

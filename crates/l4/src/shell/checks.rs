@@ -1,6 +1,7 @@
 //! The checkers at work: one task a probe, on one runtime. Virtual servers that ask the same of the same server share it.
 
-use crate::check::probe::probe;
+use super::scripts::default_user;
+use crate::check::probe::{Weight, next_beat, probe};
 use crate::check::state::{CheckState, Schedule, schedule};
 use crate::config::model::{Checker, CheckerKind, Config, RealServer, VirtualServer};
 use crate::pool::name_of;
@@ -32,8 +33,8 @@ pub struct Subject {
 pub struct Report {
     id: u64,
     pub up: bool,
-    /// A weight set by misc_dynamic.
-    pub weight: Option<u32>,
+    /// What misc_dynamic or a file says of the weight.
+    pub weight: Option<Weight>,
     pub why: Option<String>,
 }
 
@@ -77,11 +78,7 @@ impl Checks {
         for vs in &config.virtual_servers {
             let name = name_of(vs);
             for rs in &vs.real_servers {
-                for checker in rs
-                    .checkers
-                    .iter()
-                    .filter(|c| !matches!(c.kind, CheckerKind::File { .. }))
-                {
+                for checker in &rs.checkers {
                     let subject = Subject {
                         virtual_server: name.clone(),
                         ip: rs.address,
@@ -155,10 +152,23 @@ fn key(vs: &VirtualServer, rs: &RealServer, checker: &Checker, config: &Config) 
     let timing = checker.timing().or(rs.timing).or(vs.timing);
     let mut checker = checker.clone();
     checker.log_all_failures |= config.globals.log_all_failures;
-    if let (CheckerKind::Misc(misc), Some(user)) = (&mut checker.kind, &config.globals.script_user)
+    if let CheckerKind::Misc(misc) = &mut checker.kind {
+        misc.secure = config.globals.script_security;
+        misc.user = misc
+            .user
+            .take()
+            .or_else(|| default_user(config).map(|u| (u.user, u.group)));
+    }
+    if let CheckerKind::File(check) = &mut checker.kind
+        && let Some(file) = config
+            .track_files
+            .iter()
+            .find(|f| f.name == check.track_file)
     {
-        misc.user
-            .get_or_insert_with(|| (user.user.clone(), user.group.clone()));
+        check.path.clone_from(&file.path);
+        if !check.own_weight {
+            (check.weight, check.reverse) = (file.weight, file.reverse);
+        }
     }
     if let CheckerKind::Http(http) = &mut checker.kind {
         http.virtualhost = http
@@ -207,7 +217,7 @@ async fn work(id: u64, key: ProbeKey, reports: UnboundedSender<Report>) {
                 return;
             }
         }
-        tokio::time::sleep(us(next.wait_us)).await;
+        tokio::time::sleep_until(next_beat(us(next.wait_us))).await;
     }
 }
 

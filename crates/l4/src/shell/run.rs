@@ -356,11 +356,11 @@ impl Work {
     }
 
     fn reload(&mut self) -> Result<()> {
+        let began = now_us();
         let config = read(&self.options)?;
         if self.director.is_none() && !config.virtual_servers.is_empty() {
             self.director = Some(open_director(&self.options, &config)?);
         }
-        let began = now_us();
         self.load(config.clone())?;
         self.attach()?;
         self.routers.send(Command::Reload(config.clone()));
@@ -443,12 +443,8 @@ impl Work {
             let Some(pool) = self.pools.get_mut(&subject.virtual_server) else {
                 continue;
             };
-            if let Some(weight) = report.weight
-                && let Some(m) = pool
-                    .member(subject.ip, subject.port)
-                    .filter(|m| !m.weight_by_command)
-            {
-                m.weight = weight;
+            if let Some(weight) = report.weight {
+                pool.set_weight(subject.ip, subject.port, weight);
             }
             if let Some(why) = &report.why {
                 println!(

@@ -16,8 +16,17 @@ const FILE_PERIOD: Duration = Duration::from_millis(250);
 /// Looks at tracked processes this often.
 const PROCESS_PERIOD: Duration = Duration::from_millis(500);
 
-fn command(argv: &[String], user: Option<&ScriptUser>) -> Result<tokio::process::Command, String> {
+/// `secure`: enable_script_security, looked at each time, since files change.
+fn command(
+    argv: &[String],
+    user: Option<&ScriptUser>,
+    secure: bool,
+) -> Result<tokio::process::Command, String> {
     let (program, args) = argv.split_first().ok_or("no program")?;
+    if secure {
+        let user = user.map(|u| (u.user.clone(), u.group.clone()));
+        host::safe_for_root(program, user.as_ref())?;
+    }
     let mut command = tokio::process::Command::new(program);
     command
         .args(args)
@@ -33,27 +42,31 @@ fn command(argv: &[String], user: Option<&ScriptUser>) -> Result<tokio::process:
     Ok(command)
 }
 
-/// Who a script runs as: its own user, script_user, or keepalived_script where that user exists.
-fn user_of<'a>(script: &'a Script, config: &'a Config) -> Option<ScriptUser> {
-    let default = || {
+/// Who a script runs as that has no user of its own: script_user, or keepalived_script where that user exists.
+pub fn default_user(config: &Config) -> Option<ScriptUser> {
+    let usual = || {
         host::user("keepalived_script", None).map(|_| ScriptUser {
             user: "keepalived_script".into(),
             group: None,
         })
     };
-    script
-        .user
-        .clone()
-        .or_else(|| config.globals.script_user.clone())
-        .or_else(default)
+    config.globals.script_user.clone().or_else(usual)
+}
+
+fn user_of(script: &Script, config: &Config) -> Option<ScriptUser> {
+    script.user.clone().or_else(|| default_user(config))
 }
 
 /// Starts a notify script with more arguments; it is not waited for.
 pub fn notify(script: &Script, more: &[&str], config: &Config) {
     let mut argv = script.argv.clone();
     argv.extend(more.iter().map(ToString::to_string));
-    let started = command(&argv, user_of(script, config).as_ref())
-        .and_then(|mut c| c.kill_on_drop(false).spawn().map_err(|e| e.to_string()));
+    let started = command(
+        &argv,
+        user_of(script, config).as_ref(),
+        config.globals.script_security,
+    )
+    .and_then(|mut c| c.kill_on_drop(false).spawn().map_err(|e| e.to_string()));
     match started {
         Ok(mut child) => drop(tokio::spawn(async move { child.wait().await })),
         Err(e) => eprintln!("cannot run {}: {e}", argv.first().map_or("", |a| a)),
@@ -133,6 +146,7 @@ impl Trackers {
             tasks.push(tokio::task::spawn_local(run_script(
                 script.clone(),
                 user,
+                config.globals.script_security,
                 routers.clone(),
             )));
         }
@@ -178,18 +192,30 @@ impl Trackers {
     }
 }
 
-async fn run_script(script: TrackedScript, user: Option<ScriptUser>, routers: Rc<Routers>) {
+async fn run_script(
+    script: TrackedScript,
+    user: Option<ScriptUser>,
+    secure: bool,
+    routers: Rc<Routers>,
+) {
     let Some(what) = &script.script else { return };
     let limit = Duration::from_micros(script.timeout_us.unwrap_or(script.interval_us));
     let mut state = RiseFall::new(script.rise, script.fall, !script.init_fail);
     let mut first = true;
+    let mut said = None;
     loop {
         let began = tokio::time::Instant::now();
-        let good = match command(&what.argv, user.as_ref()) {
+        let good = match command(&what.argv, user.as_ref(), secure) {
             Ok(mut c) => {
                 matches!(tokio::time::timeout(limit, c.status()).await, Ok(Ok(status)) if status.success())
             }
-            Err(_) => false,
+            Err(why) => {
+                if said.as_ref() != Some(&why) {
+                    println!("vrrp_script {}: {why}", script.name);
+                    said = Some(why);
+                }
+                false
+            }
         };
         if state.result(good) || first {
             first = false;
