@@ -12,7 +12,7 @@ l4-deps:
 	    for f in /usr/bin/clang=clang /usr/include/bpf/bpf_helpers.h=libbpf-dev /usr/include/linux/bpf.h=linux-libc-dev \
 	             /usr/sbin/keepalived=keepalived /usr/sbin/nginx=nginx-light /sbin/ip=iproute2 /usr/bin/curl=curl \
 	             /usr/bin/bc=bc /usr/sbin/nft=nftables /bin/ping=iputils-ping /usr/sbin/ethtool=ethtool \
-	             /usr/bin/linux.uml=user-mode-linux /usr/sbin/ipvsadm=ipvsadm /usr/sbin/modprobe=kmod /usr/bin/python3=python3-minimal; do \
+	             /usr/bin/linux.uml=user-mode-linux /usr/sbin/ipvsadm=ipvsadm /usr/sbin/modprobe=kmod /usr/bin/python3=python3-minimal /usr/bin/openssl=openssl; do \
 	        [ -e "$${f%%=*}" ] || missing="$$missing $${f#*=}"; \
 	    done; \
 	    if [ -n "$$missing" ]; then \

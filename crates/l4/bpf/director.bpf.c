@@ -5,7 +5,7 @@
  * way of a packet: parse -> vips -> flow (or schedule) -> forward (DR: MACs; TUN: outer header; NAT: rewrite)
  *
  * Left out: VLAN tags in the frame (hardware strips them before), IPv6 options other than hop-by-hop, destination and
- * fragment headers, path MTU messages of our own. */
+ * fragment headers. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -33,6 +33,7 @@
 #include "maps.h"
 #include "parse.h"
 #include "schedule.h"
+#include "nat.h"
 #include "forward.h"
 
 INLINE struct service *service_of(const struct flow_key *flow)
@@ -83,6 +84,11 @@ INLINE int direct(struct xdp_md *ctx)
 		__u32 *index = bpf_map_lookup_elem(&fragments, &fragment);
 		if (index)
 			return forward(ctx, *index, &p, 0);
+		if (set->nat) {
+			int verdict = nat_reply(ctx, &p);
+			if (verdict != XDP_PASS)
+				return verdict;
+		}
 		/* a fragment to one of our addresses whose first part was not seen is no business of the stack either,
 		 * but without its port we cannot know it is ours */
 		count(COUNT_FRAGMENT_LOST);
@@ -91,7 +97,7 @@ INLINE int direct(struct xdp_md *ctx)
 
 	struct service *found = service_of(&p.key);
 	if (!found) {
-		if (set->nat && !p.icmp_error) {
+		if (set->nat) {
 			int verdict = nat_reply(ctx, &p);
 			if (verdict != XDP_PASS)
 				return verdict;

@@ -10,6 +10,8 @@ struct packet {
 	__u8 later_fragment;
 	__u8 syn, ack, fin, rst;
 	__u8 icmp_error;	/* key was read from the quoted packet */
+	__u32 quoted;		/* offsets of the quoted packet's headers */
+	__u32 quoted_l4;
 };
 
 /* Ports and flags. In an ICMP error only 8 bytes are sure to be there. */
@@ -49,6 +51,8 @@ INLINE int parse_quoted4(void *data, void *end, struct packet *p, __u32 at)
 	p->key.protocol = ip->protocol;
 	p->key.client[0] = ip->daddr;
 	p->key.vip[0] = ip->saddr;
+	p->quoted = at;
+	p->quoted_l4 = at + header;
 	if (parse_transport(data, end, p, at + header, 1))
 		return -1;
 	__u16 port = p->key.client_port;
@@ -66,6 +70,8 @@ INLINE int parse_quoted6(void *data, void *end, struct packet *p, __u32 at)
 	p->key.protocol = ip->nexthdr;
 	__builtin_memcpy(p->key.client, &ip->daddr, 16);
 	__builtin_memcpy(p->key.vip, &ip->saddr, 16);
+	p->quoted = at;
+	p->quoted_l4 = at + sizeof(*ip);
 	if (parse_transport(data, end, p, at + sizeof(*ip), 1))
 		return -1;
 	__u16 port = p->key.client_port;

@@ -110,6 +110,16 @@ static long compare(__u32 position, void *context)
 	return 0;
 }
 
+/* The least loaded of a service's servers. By itself for its stack's sake, as the next ones: 512 bytes are for all calls. */
+GLOBAL __u32 least_loaded(const struct service *s)
+{
+	if (!s)
+		return ~0U;
+	struct comparison c = { .service = *s, .best = ~0U };
+	bpf_loop(LOAD_SERVERS_MAX, compare, &c, 0);
+	return c.best;
+}
+
 /* Whether a server has less than half the connections that its weight allows. */
 static long idle(__u32 position, void *context)
 {
@@ -126,10 +136,11 @@ static long idle(__u32 position, void *context)
 }
 
 /* lblc, lblcr: more active connections than its weight while another is half idle. */
-INLINE int overloaded(const struct service *s, __u32 index, const struct server *server)
+GLOBAL int overloaded(const struct service *s, __u32 index)
 {
+	struct server *server = server_at(index);
 	struct load *load = bpf_map_lookup_elem(&loads, &index);
-	if (!load || load->active <= server->weight)
+	if (!s || !server || !load || load->active <= server->weight)
 		return 0;
 	struct comparison c = { .service = *s, .best = ~0U };
 	bpf_loop(LOAD_SERVERS_MAX, idle, &c, 0);
@@ -192,13 +203,11 @@ GLOBAL __u32 schedule_local(const struct service *s, const struct packet *p)
 	struct locality *known = bpf_map_lookup_elem(&localities, &key);
 	if (known) {
 		__u32 index = local_server(known, now);
-		struct server *server = server_at(index);
-		if (server && !overloaded(s, index, server))
+		if (index != ~0U && !overloaded(s, index))
 			return index;
 	}
-	struct comparison c = { .service = *s, .best = ~0U };
-	bpf_loop(LOAD_SERVERS_MAX, compare, &c, 0);
-	struct server *server = server_at(c.best);
+	__u32 best = least_loaded(s);
+	struct server *server = server_at(best);
 	if (!server)
 		return ~0U;
 	__u32 at = known && s->load == LOAD_REPLICATED ? known->count : 0;
@@ -206,25 +215,25 @@ GLOBAL __u32 schedule_local(const struct service *s, const struct packet *p)
 	if (known) {
 		int there = 0;
 		for (__u32 i = 0; i < LOCAL_SERVERS; i++)
-			there |= i < at && known->server[i] == c.best && known->generation[i] == server->generation;
+			there |= i < at && known->server[i] == best && known->generation[i] == server->generation;
 		if (!there && at < LOCAL_SERVERS) {
-			known->server[at] = c.best;
+			known->server[at] = best;
 			known->generation[at] = server->generation;
 			known->count = at + 1;
 			known->changed_ns = now;
 		}
-		return c.best;
+		return best;
 	}
 	__u32 zero = 0;
 	struct locality *value = bpf_map_lookup_elem(&new_locality, &zero);
 	if (!value)
-		return c.best;
+		return best;
 	value->changed_ns = now;
 	value->count = 1;
-	value->server[0] = c.best;
+	value->server[0] = best;
 	value->generation[0] = server->generation;
 	bpf_map_update_elem(&localities, &key, value, BPF_ANY);
-	return c.best;
+	return best;
 }
 
 /* Servers that are full or drain are passed over, as far as the ring goes. */
@@ -247,6 +256,15 @@ static long usable(__u32 step, void *context)
 	return 1;
 }
 
+GLOBAL __u32 next_usable(const struct service *s, __u32 start)
+{
+	if (!s)
+		return ~0U;
+	struct search search = { .service = *s, .start = start, .found = ~0U };
+	bpf_loop(TRIES_MAX, usable, &search, 0);
+	return search.found;
+}
+
 /* Picks a server for a new flow; ~0 if there is none. A flow that will not be kept (or whose entry was lost) is hashed,
  * so that all its packets go the same way. */
 GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashed)
@@ -256,9 +274,7 @@ GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashe
 	if (s->pick == PICK_LOAD && !hashed) {
 		if (s->load >= LOAD_LOCAL)
 			return schedule_local(s, p);
-		struct comparison c = { .service = *s, .best = ~0U };
-		bpf_loop(LOAD_SERVERS_MAX, compare, &c, 0);
-		return c.best;
+		return least_loaded(s);
 	}
 	int slots = s->pick == PICK_SOURCE_SLOT || s->pick == PICK_DESTINATION_SLOT;
 	__u32 position;
@@ -281,9 +297,7 @@ GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashe
 	if (!hashed && s->pick != PICK_COUNTER && !(s->flags & SERVICE_FALLBACK) && server && server->weight)
 		return ~0U;
 	/* IPVS begins its search at twice the slot */
-	struct search search = { .service = *s, .start = slots ? position * 2 : position, .found = ~0U };
-	bpf_loop(TRIES_MAX, usable, &search, 0);
-	return search.found;
+	return next_usable(s, slots ? position * 2 : position);
 }
 
 INLINE void mask_client(__u32 *client, __u8 prefix)

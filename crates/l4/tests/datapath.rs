@@ -1,106 +1,15 @@
 //! The XDP program packet by packet, through BPF_PROG_TEST_RUN. Needs root and a build with clang.
 
 mod common;
+#[path = "common/site.rs"]
+mod site;
 
 use common::*;
 use proptest::prelude::*;
-use sluice_l4::config::model::{Forwarding, Protocol, Scheduler};
-use sluice_l4::datapath::director::{Director, Egress, Server, Service, Vip};
+use site::{ip, *};
+use sluice_l4::config::model::{Forwarding, Scheduler};
+use sluice_l4::datapath::director::{Egress, Service};
 use sluice_l4::datapath::layout::{FlowKey, Settings};
-use sluice_l4::datapath::programs::{Ran, Sizes};
-use std::net::IpAddr;
-
-const DROP: u32 = 1;
-const PASS: u32 = 2;
-const TX: u32 = 3;
-const REDIRECT: u32 = 4;
-/// Test runs come in on the loopback interface.
-const LOOPBACK: u32 = 1;
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().unwrap()
-}
-
-fn server(address: &str, forwarding: Forwarding, weight: u32) -> Server {
-    Server {
-        ip: ip(address),
-        port: 80,
-        forwarding,
-        weight,
-        conns_max: 0,
-    }
-}
-
-fn service(scheduler: Scheduler, vip: &str, servers: Vec<Server>) -> Service {
-    Service {
-        name: "web".into(),
-        vips: vec![
-            Vip {
-                ip: ip(vip),
-                port: 80,
-                protocol: Protocol::Tcp,
-            },
-            Vip {
-                ip: ip(vip),
-                port: 80,
-                protocol: Protocol::Udp,
-            },
-        ],
-        scheduler,
-        hash_port: false,
-        hash_fallback: false,
-        one_packet: false,
-        persistence: None,
-        servers,
-    }
-}
-
-fn egress(n: u8, v6: bool) -> Egress {
-    let source = if v6 { "fd00::2" } else { "10.0.0.2" };
-    Egress {
-        ifindex: LOOPBACK,
-        next_hop: [2, 0, 0, 1, 0, n],
-        own_mac: DIRECTOR_MAC,
-        source: ip(source),
-    }
-}
-
-/// Three servers 10.0.0.11 to .13 whose next hops end in 11 to 13.
-fn three(forwarding: Forwarding, weights: [u32; 3]) -> Vec<Server> {
-    (0..3)
-        .map(|i| server(&format!("10.0.0.{}", 11 + i), forwarding, weights[i]))
-        .collect()
-}
-
-fn director(services: &[Service]) -> Director {
-    let mut d = Director::new(Sizes::small(), Settings::default()).expect("the programs load");
-    for n in 11..=20 {
-        d.set_egress(ip(&format!("10.0.0.{n}")), Some(egress(n, false)))
-            .unwrap();
-        d.set_egress(ip(&format!("fd00::{n}")), Some(egress(n, true)))
-            .unwrap();
-    }
-    d.apply(services).unwrap();
-    d
-}
-
-fn run(d: &mut Director, frame: &[u8]) -> Ran {
-    d.programs.test_run("director", frame, 1).unwrap()
-}
-
-/// The last byte of the next hop: which server got it.
-fn goes_to(d: &mut Director, frame: &[u8]) -> u8 {
-    let ran = run(d, frame);
-    assert_eq!(ran.verdict, TX, "{:?}", d.programs.counters());
-    ran.frame[5]
-}
-
-fn syn(port: u16) -> Vec<u8> {
-    tcp("10.9.0.1", port, "10.0.0.100", 80, SYN)
-}
-fn ack(port: u16) -> Vec<u8> {
-    tcp("10.9.0.1", port, "10.0.0.100", 80, ACK)
-}
 
 #[test]
 fn what_is_not_a_vip_passes_untouched() {
@@ -352,73 +261,6 @@ fn decap_undoes_a_tunnel() {
     let ran = d.programs.test_run("decap", &tunnelled, 1).unwrap();
     assert_eq!(ran.verdict, PASS);
     assert_eq!(ran.frame[12..], frame[12..]);
-}
-
-#[test]
-fn nat_rewrites_both_ways_with_right_checksums() {
-    privileged!();
-    for protocol in [6, 17] {
-        let mut s = service(
-            Scheduler::RoundRobin,
-            "10.0.0.100",
-            vec![Server {
-                port: 8080,
-                ..server("10.0.0.11", Forwarding::Nat, 1)
-            }],
-        );
-        s.name = "nat".into();
-        let mut d = director(&[s]);
-        let frame = if protocol == 6 {
-            syn(1000)
-        } else {
-            udp("10.9.0.1", 1000, "10.0.0.100", 80)
-        };
-        let ran = run(&mut d, &frame);
-        assert_eq!(ran.verdict, TX);
-        let (client, rs, vip) = (ip("10.9.0.1"), ip("10.0.0.11"), ip("10.0.0.100"));
-        let out = &ran.frame;
-        assert_eq!(out[30..34], [10, 0, 0, 11]);
-        assert_eq!(u16::from_be_bytes([out[36], out[37]]), 8080);
-        assert_eq!(out[22], 63, "the time to live");
-        assert_eq!(sum(&[&out[14..34]]), 0, "the header's checksum");
-        assert_eq!(
-            transport_sum(client, rs, protocol, &out[34..]),
-            0,
-            "the segment's checksum"
-        );
-
-        let answer = ethernet(&common::ip(
-            rs,
-            client,
-            protocol,
-            &segment(rs, client, protocol, 8080, 1000, SYN | ACK, b"ok"),
-            0x4000,
-            &[],
-        ));
-        let back = run(&mut d, &answer);
-        assert_eq!(back.verdict, TX);
-        assert_eq!(back.frame[..6], CLIENT_MAC);
-        assert_eq!(back.frame[26..30], [10, 0, 0, 100]);
-        assert_eq!(u16::from_be_bytes([back.frame[34], back.frame[35]]), 80);
-        assert_eq!(sum(&[&back.frame[14..34]]), 0);
-        assert_eq!(transport_sum(vip, client, protocol, &back.frame[34..]), 0);
-    }
-}
-
-#[test]
-fn nat_works_over_ipv6() {
-    privileged!();
-    let mut d = director(&[service(
-        Scheduler::RoundRobin,
-        "fd00::100",
-        vec![server("fd00::11", Forwarding::Nat, 1)],
-    )]);
-    let ran = run(&mut d, &tcp("fd00::9", 1000, "fd00::100", 80, SYN));
-    assert_eq!(ran.verdict, TX);
-    assert_eq!(
-        transport_sum(ip("fd00::9"), ip("fd00::11"), 6, &ran.frame[54..]),
-        0
-    );
 }
 
 #[test]

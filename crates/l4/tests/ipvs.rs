@@ -430,6 +430,7 @@ fn our_looks() -> Looks {
             next_hop: [2, 0, 0, 1, 0, n],
             own_mac: DIRECTOR_MAC,
             source: "10.0.0.2".parse().unwrap(),
+            mtu: 1500,
         };
         d.set_egress(IpAddr::from([10, 0, 0, n]), Some(egress))
             .unwrap();

@@ -52,6 +52,8 @@ pub struct Egress {
     pub own_mac: [u8; 6],
     /// Our address towards it, for tunnels.
     pub source: IpAddr,
+    /// Longest packet the interface takes; 0 is not known.
+    pub mtu: u32,
 }
 
 type ServerKey = (String, IpAddr, u16);
@@ -323,6 +325,7 @@ impl Director {
             present: true,
             next_hop: egress.map_or([0; 6], |e| e.next_hop),
             own_mac: egress.map_or([0; 6], |e| e.own_mac),
+            mtu: egress.map_or(0, |e| e.mtu),
         };
         let unchanged = self.slots.get(&key).is_some_and(|(_, s)| s.entry == entry);
         if !unchanged {
@@ -351,6 +354,7 @@ impl Director {
                 slot.entry.next_hop = e.next_hop;
                 slot.entry.own_mac = e.own_mac;
                 slot.entry.tunnel_source = Some(e.source);
+                slot.entry.mtu = e.mtu;
             }
             self.programs.set_server(*index, &slot.entry)?;
         }
@@ -369,6 +373,7 @@ impl Director {
                 next_hop: e.next_hop,
                 own_mac: e.own_mac,
                 tunnel_source: Some(e.source),
+                mtu: e.mtu,
                 ..slot.entry
             };
             if entry != slot.entry {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 pub const VIP_KEY: usize = 20;
 pub const SERVICE: usize = 20;
-pub const SERVER: usize = 64;
+pub const SERVER: usize = 68;
 pub const LOAD: usize = 8;
 pub const FLOW_KEY: usize = 40;
 pub const FLOW: usize = 24;
@@ -31,7 +31,7 @@ pub const KIND_DIRECT: u8 = 2;
 pub const KIND_TUNNEL: u8 = 3;
 
 /// Names of `enum counter`, in its order.
-pub const COUNTERS: [&str; 16] = [
+pub const COUNTERS: [&str; 17] = [
     "seen",
     "not_vip",
     "forwarded",
@@ -48,6 +48,7 @@ pub const COUNTERS: [&str; 16] = [
     "no_room",
     "decapsulated",
     "ttl",
+    "too_long",
 ];
 
 /// Names of `enum flow_state`, from 1.
@@ -149,6 +150,8 @@ pub struct ServerEntry {
     pub present: bool,
     pub next_hop: [u8; 6],
     pub own_mac: [u8; 6],
+    /// Of the interface towards it; 0 is not known.
+    pub mtu: u32,
 }
 
 impl ServerEntry {
@@ -168,6 +171,7 @@ impl ServerEntry {
         out[50] = if self.present { SERVER_PRESENT } else { 0 };
         out[52..58].copy_from_slice(&self.next_hop);
         out[58..64].copy_from_slice(&self.own_mac);
+        out[64..68].copy_from_slice(&self.mtu.to_ne_bytes());
         out
     }
 }

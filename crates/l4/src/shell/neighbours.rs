@@ -73,6 +73,7 @@ impl Neighbours {
                     next_hop: *mac?,
                     own_mac: link.mac,
                     source: hop.source?,
+                    mtu: link.mtu,
                 })
             });
             match egress {

@@ -41,7 +41,7 @@ pub fn sum(parts: &[&[u8]]) -> u16 {
     sum.finish()
 }
 
-fn octets(ip: IpAddr) -> Vec<u8> {
+pub fn octets(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(v) => v.octets().to_vec(),
         IpAddr::V6(v) => v.octets().to_vec(),

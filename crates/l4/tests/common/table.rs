@@ -55,6 +55,7 @@ pub fn director(sizes: Sizes, ifindex: u32) -> Director {
                 next_hop: [2, 0, 0, 1, 0, n],
                 own_mac: DIRECTOR_MAC,
                 source: addr("10.0.0.2"),
+                mtu: 1500,
             }),
         )
         .unwrap();
