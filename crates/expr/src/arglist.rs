@@ -69,6 +69,7 @@ pub(crate) fn read(
                         i + 1
                     ))
                     .at(raw.span.clone())
+                    .hint(format!("write {}", signature(title, spec)))
                 })?;
                 (arg, raw.span.clone())
             }

@@ -250,7 +250,12 @@ impl Step {
                 def.input.describe(),
                 input.describe()
             ))
-            .at(name));
+            .at(name)
+            .hint(format!(
+                "{} goes into {}",
+                input.describe(),
+                backquoted(takers(input))
+            )));
         }
         let ArgList {
             mut args,
@@ -319,10 +324,53 @@ fn later(name: &str, part: &str, span: Range<usize>) -> ExprError {
         .hint(format!("it comes with: {part}"))
 }
 
+/// Converters that one may have meant, by what they are given.
+fn takers(input: Type) -> &'static [&'static str] {
+    match input {
+        Type::Bool => &["not", "iif"],
+        Type::Sint => &["add", "utime"],
+        Type::Ipv4 | Type::Ipv6 | Type::Addr => &["ipmask", "map_ip"],
+        Type::Bin => &["hex", "base64", "bytes"],
+        Type::Str | Type::Meth | Type::Any | Type::Same => &["lower", "field", "map"],
+    }
+}
+
+fn backquoted(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    quoted.join(" or ")
+}
+
 fn bad_arg(bad: BadArg, name: &str, spans: &[Range<usize>], whole: &Range<usize>) -> ExprError {
     let span = spans
         .get(bad.index)
         .filter(|s| !s.is_empty())
         .unwrap_or(whole);
-    ExprError::new(format!("`{name}`: {}", bad.message)).at(span.clone())
+    let error = ExprError::new(format!("`{name}`: {}", bad.message)).at(span.clone());
+    match bad.hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_suggested_takes_the_type() {
+        for input in [
+            Type::Bool,
+            Type::Sint,
+            Type::Ipv4,
+            Type::Ipv6,
+            Type::Bin,
+            Type::Str,
+            Type::Meth,
+        ] {
+            for name in takers(input) {
+                let def = conv::find(name).unwrap_or_else(|| panic!("{name} exists"));
+                assert!(castable(input, def.input), "{name} takes {input:?}");
+            }
+        }
+    }
 }

@@ -136,16 +136,31 @@ impl Place {
             return None;
         }
         let early = Place::FE_CONNECTION | Place::FE_SESSION;
-        let awaited = if self.contains(Place::FE_SESSION) {
-            "the connection's handshakes are not done yet"
+        let (awaited, known) = if self.contains(Place::FE_SESSION) {
+            (
+                "the connection's handshakes are not done yet",
+                "`tcp-request session` rules come after them",
+            )
         } else if self.contains(Place::FE_REQ_CONTENT) {
-            "no request is parsed yet"
+            (
+                "no request is parsed yet",
+                "`http-request` rules see the request",
+            )
         } else if self.contains(Place::BE_REQ_CONTENT) {
-            "no backend is chosen yet"
+            (
+                "no backend is chosen yet",
+                "the backend's own rules know it",
+            )
         } else if self.intersects(Place::BE_SERVER_CONNECT | Place::BE_SET_SERVER) {
-            "no server is chosen yet"
+            (
+                "no server is chosen yet",
+                "`http-response` rules and the log know it",
+            )
         } else {
-            "no response has been received yet"
+            (
+                "no response has been received yet",
+                "`http-response` rules see the response",
+            )
         };
         Some(if at == Place::CFG {
             (
@@ -159,7 +174,7 @@ impl Place {
         } else if at == Place::LOG {
             ("the message is gone when the log is written", KEEP)
         } else if early.contains(at) || Place::ANY_REQ.contains(at) {
-            (awaited, None)
+            (awaited, Some(known))
         } else {
             ("the request is gone by then", KEEP)
         })

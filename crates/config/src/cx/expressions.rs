@@ -81,6 +81,9 @@ impl<'a> Cx<'a> {
         let format = self.with_ctx(line, word, place, |ctx, _| {
             LogFormat::parse(line.word(word), ctx, purpose)
         })?;
+        for warning in format.warnings() {
+            self.expr_warning(line, word, warning.clone());
+        }
         self.bind_later(Pending::Format(format.clone()), line, word);
         Some(format)
     }

@@ -163,6 +163,9 @@ fn text_format(
             e
         })
     })?;
+    for warning in format.warnings() {
+        cx.expr_warning(line, word, warning.clone().at(0..0));
+    }
     cx.bind_later(Pending::Format(format.clone()), line, word);
     Some(format)
 }

@@ -271,6 +271,16 @@ impl Resolver<'_> {
         let text = written.text();
         match self.parse_format(text, &written.line, raw.mode(), &raw.acls, place, purpose) {
             Ok(format) => {
+                for warning in format.warnings() {
+                    self.diagnostics.push(about(
+                        Severity::Warning,
+                        &written.line,
+                        written.word + warning.word,
+                        warning.span.clone(),
+                        warning.message.clone(),
+                        warning.hint.clone(),
+                    ));
+                }
                 let names = names::ProxyNames {
                     raw: self.raw,
                     current: Some(proxy),

@@ -6,7 +6,7 @@ use crate::compile::{Expr, ParseCtx};
 use crate::env::Env;
 use crate::error::ExprError;
 use crate::fetch::Cursor;
-use crate::pattern::{Columns, Kind, Match, Matcher, Notation, Operator, search};
+use crate::pattern::{Columns, Kind, Match, Matcher, Notation, Operator, file_hint, search};
 use crate::place::Place;
 use crate::suggest;
 use crate::value::{Absent, castable};
@@ -127,7 +127,13 @@ impl<'p> Parser<'p> {
                 search(&list, kind, name, *columns, *resolve, self.ctx)?;
                 Ok(list)
             };
-            let list = load().map_err(|e: String| ExprError::new(e).in_word(*word))?;
+            let list = load().map_err(|e: String| {
+                let error = ExprError::new(e).in_word(*word);
+                match file_hint(name, self.ctx) {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                }
+            })?;
             lists.push((list, kind));
         }
         lists.push(self.patterns(method)?);
@@ -301,7 +307,13 @@ impl<'p> Parser<'p> {
         list.searched_by(kind, resolver).map_err(|(key, why)| {
             let at = texts.iter().position(|t| t.as_bytes() == key);
             let word = at.and_then(|at| origin.get(at)).copied();
-            ExprError::new(why).in_word(word.unwrap_or(first))
+            let error = ExprError::new(why).in_word(word.unwrap_or(first));
+            match method {
+                Match::Reg => {
+                    error.hint("a backslash before a special character matches it as it is")
+                }
+                _ => error,
+            }
         })?;
         Ok((list, kind))
     }

@@ -482,13 +482,13 @@ fn faults_point_at_their_word() {
         "if { path -f gone }",
         4,
         "cannot read 'gone': no such file",
-        "",
+        "an empty file",
     );
     check(
         "if { path_reg /a ( }",
         4,
         "regex '(' is invalid: missing closing parenthesis at offset 1",
-        "",
+        "a backslash",
     );
     check(
         "if { req.body -m bin 616 }",

@@ -6,6 +6,7 @@ use crate::conv::BadArg;
 use crate::conv::operand::{int_arg, prepared, set_prepared, str_arg, text_arg};
 use crate::env::Env;
 use crate::pattern::MapRef;
+use crate::pattern::file_hint;
 use crate::value::{Absent, Fetched, Sample};
 
 converters! {
@@ -96,8 +97,9 @@ fn prepare(name: &'static str, args: &mut Vec<Arg>, ctx: &ParseCtx<'_>) -> Resul
     if str_arg(args, 0).is_empty() {
         return Err(BadArg::new(0, "the map's file is missing"));
     }
-    let map = MapRef::for_converter(name, text_arg(args, 0)?, default.as_deref(), ctx)
-        .map_err(|message| BadArg::new(0, message))?;
+    let file = text_arg(args, 0)?;
+    let map = MapRef::for_converter(name, file, default.as_deref(), ctx)
+        .map_err(|message| BadArg::new(0, message).hint(file_hint(file, ctx)))?;
     set_prepared(args, 0, map);
     Ok(())
 }

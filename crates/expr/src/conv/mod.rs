@@ -27,6 +27,8 @@ pub struct BadArg {
     /// Which argument, counted from 0.
     pub index: usize,
     pub message: String,
+    /// What would do instead.
+    pub hint: Option<&'static str>,
 }
 
 impl BadArg {
@@ -34,7 +36,13 @@ impl BadArg {
         BadArg {
             index,
             message: message.into(),
+            hint: None,
         }
+    }
+
+    pub fn hint(mut self, hint: Option<&'static str>) -> Self {
+        self.hint = hint;
+        self
     }
 }
 

@@ -3,11 +3,19 @@
 //! A line is an entry. Spaces and tabs before it are skipped, empty lines and those that begin with `#` in the first
 //! column are no entries. In a map the pattern ends at the first space or tab and the rest is its value.
 
+use crate::compile::ParseCtx;
+
 /// Whether the lines have values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
     Pattern,
     PatternAndValue,
+}
+
+/// What to do about a pattern file or map that does not load, when it is the file itself that is missing.
+pub fn file_hint(path: &str, ctx: &ParseCtx<'_>) -> Option<&'static str> {
+    let missing = ctx.loader.load(path).is_err();
+    missing.then_some("it is read when the configuration is; an empty file is a list of nothing")
 }
 
 /// The entries of a file, in order: `(pattern, value)`.

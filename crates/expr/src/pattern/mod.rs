@@ -28,7 +28,7 @@ mod view;
 mod word_index;
 
 pub use edit::{EditError, EntryId, Visitor};
-pub use file::Columns;
+pub use file::{Columns, file_hint};
 pub use list::{Found, List};
 pub use map::{MapRef, MapResult};
 pub use matcher::Matcher;
