@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_config::model::{Balance, ListenAddr, Mode, PeerAddr, PortSpec, Proxy};
-use sluice_engine::health::CheckStatus;
+use sluice_engine::health::{CheckStatus, Health};
 use sluice_engine::state::{ListenerState, OpState, WEIGHT_SCALE, admin};
 use sluice_engine::{ProxyState, Runtime, ServerState};
 
@@ -152,6 +152,22 @@ fn strv(s: impl Into<String>) -> Option<V> {
     Some(V::Str(s.into()))
 }
 
+/// The server of a row, if it has an agent.
+fn asked<'a>(r: &Row<'a>) -> Option<&'a ServerState> {
+    match r {
+        Row::Server(_, _, s) if s.conf.agent.enabled => Some(s),
+        _ => None,
+    }
+}
+
+/// Something of the health its agent says it has.
+fn agent<T>(s: &ServerState, get: impl FnOnce(&Health) -> T) -> T {
+    get(&s
+        .agent_health
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner))
+}
+
 /// The status column.
 pub fn status(r: &Row<'_>) -> String {
     match r {
@@ -183,13 +199,18 @@ fn server_status(s: &ServerState) -> String {
     let h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
     let partial = |n: u32, of: u32| format!(" {n}/{of}");
     match s.op() {
-        OpState::Stopped if h.counter > 0 => format!("DOWN{}", partial(h.counter, h.rise)),
+        OpState::Stopped if s.conf.agent.enabled && !agent(s, Health::is_up) => {
+            "DOWN (agent)".into()
+        }
+        OpState::Stopped if s.conf.check.enabled && h.counter > 0 => {
+            format!("DOWN{}", partial(h.counter, h.rise))
+        }
         OpState::Stopped => "DOWN".into(),
         _ if flags & admin::DRAIN != 0 => "DRAIN".into(),
         OpState::Stopping => "NOLB".into(),
         _ if !checked => "no check".into(),
         _ if h.counter < h.rise + h.fall - 1
-            && h.last.status != CheckStatus::Init
+            && !matches!(h.last.status, CheckStatus::Init | CheckStatus::Unknown)
             && h.counter >= h.rise
             && !h.last.status.passed() =>
         {
@@ -353,22 +374,22 @@ pub const FIELDS: &[Field] = fields! {
     "comp_rsp" "MCP" |r, at| compression(r);
     "lastsess" "MAP" |r, at| r.serving().map(|c| V::S32(match c.last_session_ms.value() { 0 => -1, ms => ago(at, ms) as i32 }));
     "last_chk" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled).and_then(|s| strv(health(s, |h| h.last.info.clone())));
-    "last_agt" "SOP" |r, at| None;
+    "last_agt" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.info.clone())));
     "qtime" "MaP" |r, at| mean(r, |c| &c.queue_time);
     "ctime" "MaP" |r, at| mean(r, |c| &c.connect_time);
     "rtime" "MaP" |r, at| mean(r, |c| &c.response_time);
     "ttime" "MaP" |r, at| mean(r, |c| &c.total_time);
-    "agent_status" "SOP" |r, at| None;
-    "agent_code" "MOP" |r, at| None;
-    "agent_duration" "MDP" |r, at| None;
+    "agent_status" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.status.code())));
+    "agent_code" "MOP" |r, at| asked(r).filter(|s| agent(s, |h| h.last.status.is_layer7())).and_then(|s| u32v(agent(s, |h| h.last.code)));
+    "agent_duration" "MDP" |r, at| asked(r).and_then(|s| u64v(agent(s, |h| h.last.duration_ms)));
     "check_desc" "SOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(health(s, |h| h.last.status.description())));
-    "agent_desc" "SOP" |r, at| None;
+    "agent_desc" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.status.description())));
     "check_rise" "CGS" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u32v(health(s, |h| h.rise)));
     "check_fall" "CGS" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u32v(health(s, |h| h.fall)));
     "check_health" "CGS" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u32v(health(s, |h| h.counter)));
-    "agent_rise" "CLP" |r, at| None;
-    "agent_fall" "CLP" |r, at| None;
-    "agent_health" "SGP" |r, at| None;
+    "agent_rise" "CLP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.rise)));
+    "agent_fall" "CLP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.fall)));
+    "agent_health" "SGP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.counter)));
     "addr" "CGS" |r, at| match r { Row::Server(_, _, s) => strv(peer_text(&s.addr.load())), Row::Listener(_, l) => strv(listen_text(&l.addr)), _ => None };
     "cookie" "CNS" |r, at| match r { Row::Server(_, _, s) => s.conf.cookie.as_ref().and_then(strv), Row::Backend(p, _) => p.cookie.as_ref().and_then(|c| strv(&c.name)), _ => None };
     "mode" "CGS" |r, at| strv(r.proxy().mode.name());

@@ -52,7 +52,7 @@ pub const INFOS: &[Info] = infos! {
     "Ulimit-n" "CLP" "Limit of open file descriptors" |rt, now| V::U32(rt.max_fds as u32);
     "Maxsock" "CLP" "Limit of sockets" |rt, now| V::U32(rt.max_fds as u32);
     "Maxconn" "CLP" "Limit of concurrent connections" |rt, now| V::U32(rt.maxconn.load(Relaxed));
-    "Hard_maxconn" "CLP" "Limit of concurrent connections at start" |rt, now| V::U32(rt.maxconn.load(Relaxed));
+    "Hard_maxconn" "CLP" "Limit of concurrent connections at start" |rt, now| V::U32(rt.maxconn_at_start);
     "CurrConns" "MGP" "Connections now" |rt, now| V::U32(rt.counters.conns.now());
     "CumConns" "MCP" "Connections since the start" |rt, now| V::U64(rt.counters.conn_total.value());
     "CumReq" "MCP" "Requests since the start" |rt, now| V::U64(rt.counters.req_total.value());
@@ -63,10 +63,10 @@ pub const INFOS: &[Info] = infos! {
     "PipesUsed" "MGP" "Pipes in use" |rt, now| V::U32(rt.counters.pipes_used.now());
     "PipesFree" "MGP" "Pipes kept for use" |rt, now| V::U32(rt.counters.pipes_free.value() as u32);
     "ConnRate" "MRP" "Connections in the last second" |rt, now| V::U32(rt.counters.conn_rate.per_second(now.mono_us / 1000));
-    "ConnRateLimit" "CLP" "Limit of connections per second" |rt, now| V::U32(rt.model.global.maxconnrate);
+    "ConnRateLimit" "CLP" "Limit of connections per second" |rt, now| V::U32(rt.limits.conn_rate.load(Relaxed));
     "MaxConnRate" "MMP" "Most connections in a second" |rt, now| V::U32(rt.counters.conn_rate.max());
     "SessRate" "MRP" "Sessions in the last second" |rt, now| V::U32(rt.counters.sess_rate.per_second(now.mono_us / 1000));
-    "SessRateLimit" "CLP" "Limit of sessions per second" |rt, now| V::U32(rt.model.global.maxsessrate);
+    "SessRateLimit" "CLP" "Limit of sessions per second" |rt, now| V::U32(rt.limits.sess_rate.load(Relaxed));
     "MaxSessRate" "MRP" "Most sessions in a second" |rt, now| V::U32(rt.counters.sess_rate.max());
     "SslRate" "MRP" "TLS connections in the last second" |rt, now| V::U32(0);
     "SslRateLimit" "CLP" "Limit of TLS connections per second" |rt, now| V::U32(0);

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+use sluice_engine::admin::{AdminState, Told};
 use sluice_engine::state::admin;
 
 use crate::dump::{self, Wanted};
@@ -117,20 +118,32 @@ fn apply(r: &StatsRequest<'_>, form: &str) -> &'static str {
             missing += 1;
             continue;
         };
+        let set = |to| rt.set_admin(s.id, to, r.now_ms);
+        let healthy = |to| {
+            if s.conf.check.enabled && s.conf.track.is_none() {
+                rt.set_health(s.id, to, r.now_ms);
+            }
+        };
         match action {
-            "ready" | "enable" => s.change_admin(
-                0,
-                admin::FORCED_MAINT | admin::FORCED_DRAIN | admin::CONFIG_MAINT,
-            ),
-            "drain" | "stop" => s.change_admin(admin::FORCED_DRAIN, admin::FORCED_MAINT),
-            "maint" | "disable" => s.change_admin(admin::FORCED_MAINT, 0),
-            "shutdown" => _ = s.shutdown_epoch.fetch_add(1, Relaxed),
+            "ready" => set(AdminState::Ready),
+            "enable" => rt.end_maintenance(s.id, r.now_ms),
+            "drain" | "stop" => set(AdminState::Drain),
+            "maint" | "disable" => set(AdminState::Maint),
+            "dhlth" => s.check_probe.paused.store(true, Relaxed),
+            "ehlth" => s.check_probe.paused.store(false, Relaxed),
+            "hrunn" => healthy(Told::Up),
+            "hnolb" => healthy(Told::Stopping),
+            "hdown" => healthy(Told::Down),
+            "dagent" => s.agent_probe.paused.store(true, Relaxed),
+            "eagent" => s.agent_probe.paused.store(false, Relaxed),
+            "arunn" if s.conf.agent.enabled => rt.set_agent(s.id, true, r.now_ms),
+            "adown" if s.conf.agent.enabled => rt.set_agent(s.id, false, r.now_ms),
+            "arunn" | "adown" => {}
+            "shutdown" => rt.shutdown_sessions(s.id),
             _ => return "UNKN",
         }
         found += 1;
     }
-    p.state_changed();
-    p.servers.iter().for_each(|s| s.queue.wake_all());
     match (found, missing) {
         (0, 0) => "NONE",
         (0, _) => "ERRP",

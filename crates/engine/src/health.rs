@@ -1,7 +1,7 @@
 //! A server's health: rise and fall counting over check results (manual 5.2 `check`, `rise`, `fall`), as a state machine
 //! that is told results and times and answers what changed.
 
-use sluice_config::model::{CheckParams, OnError};
+use sluice_config::model::{AgentParams, CheckParams, OnError};
 
 /// The outcome of one check, with the names of the CSV's `check_status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +30,8 @@ pub enum CheckStatus {
     ProcOk,
     /// Traffic showed it (`observe`).
     Observed,
+    /// The agent said nothing of its server's health.
+    Unchanged,
 }
 
 impl CheckStatus {
@@ -54,6 +56,30 @@ impl CheckStatus {
             CheckStatus::ProcTimeout => "PROCTOUT",
             CheckStatus::ProcOk => "PROCOK",
             CheckStatus::Observed => "HANA",
+            CheckStatus::Unchanged => "CHECKED",
+        }
+    }
+    /// HAProxy's number of it, as state files have it. Without a check it is that of `Init`.
+    pub fn number(self) -> u8 {
+        match self {
+            CheckStatus::Unknown | CheckStatus::Init => 1,
+            CheckStatus::Unchanged => 3,
+            CheckStatus::Observed => 4,
+            CheckStatus::SockErr => 5,
+            CheckStatus::L4Ok => 6,
+            CheckStatus::L4Timeout => 7,
+            CheckStatus::L4Con => 8,
+            CheckStatus::L6Ok => 9,
+            CheckStatus::L6Timeout => 10,
+            CheckStatus::L6Resp => 11,
+            CheckStatus::L7Timeout => 12,
+            CheckStatus::L7Resp => 13,
+            CheckStatus::L7Ok => 15,
+            CheckStatus::L7OkCond => 16,
+            CheckStatus::L7Status => 17,
+            CheckStatus::ProcErr => 18,
+            CheckStatus::ProcTimeout => 19,
+            CheckStatus::ProcOk => 20,
         }
     }
     /// The status with that code (`ok-status L7OKC`).
@@ -99,7 +125,15 @@ impl CheckStatus {
             CheckStatus::ProcTimeout => "External check timeout",
             CheckStatus::ProcOk => "External check passed",
             CheckStatus::Observed => "Health analyze",
+            CheckStatus::Unchanged => "No status change",
         }
+    }
+    /// Found in an answer: it has a code of its protocol, if only 0.
+    pub fn is_layer7(self) -> bool {
+        matches!(
+            self,
+            CheckStatus::L7Ok | CheckStatus::L7OkCond | CheckStatus::L7Status
+        )
     }
     pub fn passed(self) -> bool {
         matches!(
@@ -160,6 +194,15 @@ impl Health {
                 ..CheckResult::default()
             },
         }
+    }
+    /// An agent's: what it says last counts.
+    pub fn of_agent(p: &AgentParams) -> Self {
+        Health::new(&CheckParams {
+            enabled: p.enabled,
+            rise: 1,
+            fall: 1,
+            ..CheckParams::default()
+        })
     }
     pub fn is_up(&self) -> bool {
         self.counter >= self.rise

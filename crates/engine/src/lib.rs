@@ -3,11 +3,13 @@
 //! Plain data and functions with the clock as an argument; no I/O. The configuration ([`sluice_config::model`]) is
 //! immutable, this is what changes while traffic flows, joined to it by the same indices.
 
+pub mod admin;
 pub mod balance;
 pub mod counters;
 pub mod health;
 pub mod passive;
 pub mod queue;
+pub mod shutdown;
 pub mod state;
 #[cfg(test)]
 mod testing;

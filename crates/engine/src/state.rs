@@ -3,11 +3,14 @@
 //! Everything here may be touched by any worker: atomics on the request path, a lock only where a command or a health
 //! check changes something (and readers see it through an atomic or a snapshot).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
+};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use sluice_config::model::{self, Model, PeerAddr};
 use sluice_expr::env::Now;
 use sluice_expr::{ProxyId, ServerId};
@@ -17,6 +20,7 @@ use crate::counters::{FrontendCounters, ListenerCounters, ProcessCounters, Servi
 use crate::health::Health;
 use crate::passive::Passive;
 use crate::queue::Queue;
+use crate::shutdown::Shutdowns;
 
 /// The whole running process.
 pub struct Runtime {
@@ -31,6 +35,9 @@ pub struct Runtime {
     pub hostname: Arc<str>,
     /// Effective limits, after the machine's were looked at.
     pub maxconn: AtomicU32,
+    pub maxconn_at_start: u32,
+    pub limits: RateLimits,
+    pub shutdowns: Shutdowns,
     pub max_fds: u64,
     pub maxpipes: u32,
     /// Global numbers for `%rt` and for streams.
@@ -47,6 +54,13 @@ impl Runtime {
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
     }
+}
+
+/// `maxconnrate` and `maxsessrate`, as `set rate-limit` changes them; 0 for none.
+#[derive(Debug, Default)]
+pub struct RateLimits {
+    pub conn_rate: AtomicU32,
+    pub sess_rate: AtomicU32,
 }
 
 /// A proxy at run time.
@@ -95,7 +109,8 @@ pub mod admin {
     pub const INHERITED_DRAIN: u8 = 0x10;
     /// Maintenance because a name has no address.
     pub const RESOLUTION_MAINT: u8 = 0x20;
-    pub const MAINT: u8 = FORCED_MAINT | INHERITED_MAINT | CONFIG_MAINT | RESOLUTION_MAINT;
+    /// `CONFIG_MAINT` only tells where `FORCED_MAINT` came from.
+    pub const MAINT: u8 = FORCED_MAINT | INHERITED_MAINT | RESOLUTION_MAINT;
     pub const DRAIN: u8 = FORCED_DRAIN | INHERITED_DRAIN;
 }
 
@@ -131,6 +146,13 @@ pub struct ServerState {
     /// Where it is now (`set server addr`, DNS).
     pub addr: ArcSwap<PeerAddr>,
     pub health: Mutex<Health>,
+    /// What the agent says, as a health of its own: the server is up when both are.
+    pub agent_health: Mutex<Health>,
+    /// Where checks and the agent are asked, and whether they are, as commands changed it.
+    pub check_probe: Probing,
+    pub agent_probe: Probing,
+    /// `set server ... agent-send`
+    pub agent_send: ArcSwapOption<String>,
     /// What traffic shows of its health (`observe`).
     pub passive: Passive,
     /// Copies of what the hot path and views want without the lock.
@@ -142,6 +164,16 @@ pub struct ServerState {
     pub idle_conns: AtomicI64,
     /// Bumped when sessions on it must end (`on-marked-down shutdown-sessions`, `shutdown sessions server`).
     pub shutdown_epoch: AtomicU64,
+}
+
+/// What commands can change of how a server is asked.
+#[derive(Debug, Default)]
+pub struct Probing {
+    /// `disable health`, `disable agent`.
+    pub paused: AtomicBool,
+    pub addr: ArcSwapOption<IpAddr>,
+    /// 0: as configured.
+    pub port: AtomicU16,
 }
 
 /// Weight steps an effective weight has for each configured one, so that slow start can go in fractions.
@@ -223,6 +255,12 @@ pub fn build(model: Arc<Model>, start: StartInfo) -> Runtime {
         pid: start.pid,
         hostname: start.hostname,
         maxconn: AtomicU32::new(start.maxconn),
+        maxconn_at_start: start.maxconn,
+        shutdowns: Shutdowns::default(),
+        limits: RateLimits {
+            conn_rate: AtomicU32::new(model.global.maxconnrate),
+            sess_rate: AtomicU32::new(model.global.maxsessrate),
+        },
         max_fds: start.max_fds,
         maxpipes: start.maxpipes,
         next_request: AtomicU64::new(0),
@@ -285,7 +323,10 @@ fn proxy_state(p: &model::Proxy, now: Now) -> ProxyState {
 }
 
 fn server_state(backend: ProxyId, index: u32, s: &Arc<model::Server>, now_ms: u64) -> ServerState {
-    let mut flags = if s.disabled { admin::CONFIG_MAINT } else { 0 };
+    let mut flags = match s.disabled {
+        true => admin::CONFIG_MAINT | admin::FORCED_MAINT,
+        false => 0,
+    };
     if matches!(s.addr, PeerAddr::Unresolved { .. }) {
         flags |= admin::RESOLUTION_MAINT;
     }
@@ -303,6 +344,10 @@ fn server_state(backend: ProxyId, index: u32, s: &Arc<model::Server>, now_ms: u6
         op: AtomicU8::new(OpState::Running as u8),
         addr: ArcSwap::from_pointee(s.addr.clone()),
         health: Mutex::new(Health::new(&s.check)),
+        agent_health: Mutex::new(Health::of_agent(&s.agent)),
+        check_probe: Probing::default(),
+        agent_probe: Probing::default(),
+        agent_send: ArcSwapOption::empty(),
         passive: Passive::default(),
         last_change_ms: AtomicU64::new(now_ms),
         down_ms: AtomicU64::new(0),

@@ -205,21 +205,16 @@ fn has_room(w: &Worker, l: &Listener) -> bool {
     let rt = w.runtime();
     let now_ms = clock::mono_ms();
     let below = |n: u32, limit: u32| limit == 0 || n < limit;
-    let g = &rt.model.global;
+    let conn_rate = rt.limits.conn_rate.load(Relaxed);
+    let sess_rate = rt.limits.sess_rate.load(Relaxed);
     below(rt.counters.conns.now(), rt.maxconn.load(Relaxed))
         && below(l.state.fe.conns.now(), l.state.fe_maxconn.load(Relaxed))
         && below(
             l.listener.counters.conns.now(),
             l.listener.maxconn.load(Relaxed),
         )
-        && below(
-            rate(&rt.counters.conn_rate, now_ms, g.maxconnrate),
-            g.maxconnrate,
-        )
-        && below(
-            rate(&rt.counters.sess_rate, now_ms, g.maxsessrate),
-            g.maxsessrate,
-        )
+        && below(rate(&rt.counters.conn_rate, now_ms, conn_rate), conn_rate)
+        && below(rate(&rt.counters.sess_rate, now_ms, sess_rate), sess_rate)
         && below(
             rate(&l.state.fe.sess_rate, now_ms, l.proxy.rate_limit_sessions),
             l.proxy.rate_limit_sessions,

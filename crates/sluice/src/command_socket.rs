@@ -11,14 +11,13 @@ use std::time::Duration;
 use sluice_config::model::{CliLevel, Model, SeverityOutput};
 use sluice_control::cli::{self, Host, Session};
 use sluice_engine::Runtime;
-use sluice_expr::ProxyId;
 use sluice_expr::env::Now;
 use sluice_expr::vars::{Scope, VarRef};
 use sluice_proxy::handover::{self, Inherited, Offered};
 use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen::{self, Bound};
 use sluice_proxy::worker::Shared;
-use sluice_proxy::{backend, capture, clock};
+use sluice_proxy::{capture, clock};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
@@ -109,8 +108,10 @@ impl Host for Shell {
         capture::show(&self.shared.runtime)
     }
     fn proc_var(&self, name: &str) -> Option<String> {
-        let index = VarRef::parse(name).ok()?.index;
-        let value = self.shared.proc_vars.value(index)?;
+        let var = VarRef::parse(name)
+            .ok()
+            .filter(|v| v.scope == Scope::Proc)?;
+        let value = self.shared.proc_vars.value(var.index)?;
         let mut text = Vec::new();
         value.write_text(&mut text);
         Some(format!(
@@ -125,10 +126,6 @@ impl Host for Shell {
         };
         let value = value.map(|v| sluice_expr::Value::Str(v.as_bytes().to_vec().into()));
         var.scope == Scope::Proc && self.shared.proc_vars.set(var.index, value)
-    }
-    fn kick(&self, backend: ProxyId) {
-        let state = self.shared.runtime.proxy(backend);
-        backend::assign::kick(state, self.shared.runtime.model.proxy(backend).fullconn);
     }
 }
 
@@ -254,7 +251,9 @@ async fn commands(
         for command in cli::split_line(&line) {
             let answer = cli::execute(&command, &mut session, shell);
             out.push_str(&answer.text);
-            out.push('\n');
+            if !(session.prompt && answer.prompted) {
+                out.push('\n');
+            }
             close |= answer.close;
             if close {
                 break;

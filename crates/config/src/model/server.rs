@@ -30,6 +30,7 @@ pub struct Server {
     pub redir: Option<String>,
     pub track: Option<String>,
     pub check: CheckParams,
+    pub agent: AgentParams,
     pub on_marked_down_shutdown_sessions: bool,
     pub on_marked_up_shutdown_backup_sessions: bool,
     pub send_proxy: Option<SendProxy>,
@@ -45,6 +46,19 @@ pub struct Server {
     pub error_limit: u32,
     pub init_addr: Vec<InitAddr>,
     pub origin: Origin,
+}
+
+/// `agent-check` and its companions (manual 5.2): a program beside the server that says how it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentParams {
+    pub enabled: bool,
+    /// `agent-addr`, else the server's address.
+    pub addr: Option<std::net::IpAddr>,
+    pub port: Option<u16>,
+    /// `agent-inter`, else `inter`.
+    pub inter_ms: Option<u64>,
+    /// `agent-send`: what it is sent before it answers.
+    pub send: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -8,7 +8,9 @@ use sluice_expr::place::Place;
 use crate::addr::AddrRules;
 use crate::cx::Cx;
 use crate::line::{Line, Written};
-use crate::model::{CheckParams, HashKey, InitAddr, PeerAddr, PortSpec, SendProxy, Server};
+use crate::model::{
+    AgentParams, CheckParams, HashKey, InitAddr, PeerAddr, PortSpec, SendProxy, Server,
+};
 use crate::raw::RawServer;
 use crate::registry::{Keyword, LineWord, Sections, kw, word, word_later};
 use crate::values::{TimeUnit, is_name_char};
@@ -244,6 +246,7 @@ fn fresh(line: &Arc<Line>) -> RawServer {
             redir: None,
             track: None,
             check: CheckParams::default(),
+            agent: AgentParams::default(),
             on_marked_down_shutdown_sessions: false,
             on_marked_up_shutdown_backup_sessions: false,
             send_proxy: None,
@@ -433,6 +436,14 @@ fn complete(
             word,
             "unable to enable checks and tracking at the same time",
         );
+        return None;
+    }
+    if server.server.agent.enabled && server.server.agent.port.is_none() {
+        let name = line.word(word - 1);
+        let message = format!(
+            "'server {name}' : server {name} does not have agent port. Agent check has been disabled."
+        );
+        cx.error_at(line, word, message);
         return None;
     }
     if server.server.init_addr.is_empty() {

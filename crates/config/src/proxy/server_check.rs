@@ -75,13 +75,31 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
         s.server.check.on_error = choice(cx, line, at + 1, &among)?;
         Some(2)
     }),
-    word("no-agent-check", "", "do not ask an agent", |_, _, _, _| Some(1)),
+    word("agent-check", "", "ask an agent beside it for its state, weight and limit", |_, _, _, s| set(&mut s.server.agent.enabled, true)),
+    word("no-agent-check", "", "do not ask an agent", |_, _, _, s| set(&mut s.server.agent.enabled, false)),
+    word("agent-addr", "<addr>", "where the agent is asked instead of at its address", |cx, line, at, s| {
+        let addr = cx.peer_addr(line, at + 1, AddrRules::OPTIONAL_PORT)?;
+        s.server.agent.addr = match addr {
+            PeerAddr::Ip { ip, .. } => Some(ip),
+            _ => None,
+        };
+        Some(2)
+    }),
+    word("agent-port", "<port>", "the port the agent listens on", |cx, line, at, s| {
+        let port = cx.uint(line, at + 1, 1..=65_535)?;
+        s.server.agent.port = u16::try_from(port).ok();
+        Some(2)
+    }),
+    word("agent-inter", "<delay>", "time between questions to the agent", |cx, line, at, s| {
+        s.server.agent.inter_ms = Some(delay(cx, line, at + 1)?);
+        Some(2)
+    }),
+    word("agent-send", "<string>", "what the agent is sent before it answers", |cx, line, at, s| {
+        let text = cx.need(line, at + 1, "a string after 'agent-send'")?;
+        s.server.agent.send = Some(text.to_owned());
+        Some(2)
+    }),
     word("no-check-reuse-pool", "", "checks use connections of their own", |_, _, _, _| Some(1)),
-    word_later("agent-addr", "<addr>", "agent checks"),
-    word_later("agent-check", "", "agent checks"),
-    word_later("agent-inter", "<delay>", "agent checks"),
-    word_later("agent-port", "<port>", "agent checks"),
-    word_later("agent-send", "<string>", "agent checks"),
     word_later("check-pool-conn-name", "<name>", "checks on pooled connections"),
     word_later("check-reuse-pool", "", "checks on pooled connections"),
     word_later("check-via-socks4", "", "SOCKS4"),

@@ -98,7 +98,7 @@ fn track(
         seen.push(at);
         let next = &raw.proxies[at.0].servers[at.1];
         let Some(written) = &next.track else {
-            return match next.server.check.enabled {
+            return match next.server.check.enabled || next.server.agent.enabled {
                 true => Some(name(first)),
                 false => fail(
                     format!(

@@ -1,11 +1,12 @@
 //! The runtime command line (management guide, chapter 9.3): one table of commands, from which help, completion of
 //! wrong words and `-dKcli` are made.
 //!
-//! `show` reads, `server` changes servers and proxies, `lists` changes maps and ACLs; `later` names
-//! what is still to come.
+//! `show` reads, `server` and `process` change servers, frontends and the process, `lists` changes maps and ACLs; `later`
+//! names what is still to come.
 
 mod later;
 mod lists;
+mod process;
 mod server;
 mod show;
 
@@ -24,6 +25,9 @@ pub struct Session {
     /// `set timeout cli`, in seconds.
     pub timeout_s: Option<u64>,
     pub severity: SeverityOutput,
+    /// `expert-mode on`, `experimental-mode on`.
+    pub expert: bool,
+    pub experimental: bool,
 }
 
 impl Session {
@@ -33,6 +37,8 @@ impl Session {
             prompt: false,
             timeout_s: None,
             severity,
+            expert: false,
+            experimental: false,
         }
     }
     /// What is shown before each command in interactive mode.
@@ -49,8 +55,6 @@ pub trait Host {
     fn ring(&self, name: &str) -> Option<Vec<Vec<u8>>>;
     /// The last malformed messages (`show errors`), written out.
     fn errors(&self) -> String;
-    /// Grants waiting requests after a server came up or its `maxconn` grew.
-    fn kick(&self, backend: sluice_expr::ProxyId);
     /// A process-wide variable's value as text.
     fn proc_var(&self, name: &str) -> Option<String>;
     fn set_proc_var(&self, name: &str, value: Option<&str>) -> bool;
@@ -62,6 +66,8 @@ pub struct Answer {
     pub text: String,
     /// The connection closes after it (`quit`).
     pub close: bool,
+    /// It was `prompt`: what follows is the prompt alone.
+    pub prompted: bool,
 }
 
 /// What a command's function is given.
@@ -72,6 +78,47 @@ pub struct Call<'a> {
     pub payload: &'a str,
     pub host: &'a dyn Host,
     pub session: &'a mut Session,
+}
+
+impl<'a> Call<'a> {
+    /// An argument, empty when it was not given.
+    fn arg(&self, at: usize) -> &'a str {
+        self.args.get(at).copied().unwrap_or("")
+    }
+    fn rt(&self) -> &'a Runtime {
+        self.host.runtime()
+    }
+    fn now_ms(&self) -> u64 {
+        self.host.now().mono_us / 1000
+    }
+    /// A message with its severity in front, when the session wants to see it.
+    fn say(&self, level: usize, text: &str) -> String {
+        say(self.session.severity, level, text)
+    }
+    fn error(&self, text: &str) -> String {
+        self.say(ERROR, text)
+    }
+    fn warning(&self, text: &str) -> String {
+        self.say(WARNING, text)
+    }
+    fn info(&self, text: &str) -> String {
+        self.say(INFO, text)
+    }
+}
+
+const ERROR: usize = 3;
+const WARNING: usize = 4;
+const INFO: usize = 6;
+
+fn say(severity: SeverityOutput, level: usize, text: &str) -> String {
+    const NAMES: [&str; 8] = [
+        "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
+    ];
+    match severity {
+        SeverityOutput::None => text.to_owned(),
+        SeverityOutput::Number => format!("[{level}]: {text}"),
+        SeverityOutput::String => format!("[{}]: {text}", NAMES[level.min(7)]),
+    }
 }
 
 /// One command.
@@ -89,6 +136,7 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
     let mut all: Vec<&'static Command> = show::COMMANDS
         .iter()
         .chain(server::COMMANDS)
+        .chain(process::COMMANDS)
         .chain(lists::COMMANDS)
         .chain(SESSION)
         .collect();
@@ -113,8 +161,8 @@ const SESSION: &[Command] = &[
         run: |c| lower(c, CliLevel::User),
     },
     Command {
-        words: &["set", "timeout", "cli"],
-        args: "<delay>",
+        words: &["set", "timeout"],
+        args: "[cli] <delay>",
         help: "change a timeout setting",
         level: CliLevel::User,
         run: set_timeout,
@@ -131,7 +179,21 @@ const SESSION: &[Command] = &[
         args: "",
         help: "display the level of the current CLI session",
         level: CliLevel::User,
-        run: |c| format!("{}\n", level_name(c.session.level)),
+        run: |c| c.info(&format!("{}\n", level_name(c.session.level))),
+    },
+    Command {
+        words: &["expert-mode"],
+        args: "[on|off]",
+        help: "enable expert mode",
+        level: CliLevel::Admin,
+        run: |c| mode(c, "expert-mode", |s| &mut s.expert),
+    },
+    Command {
+        words: &["experimental-mode"],
+        args: "[on|off]",
+        help: "enable experimental mode",
+        level: CliLevel::Admin,
+        run: |c| mode(c, "experimental-mode", |s| &mut s.experimental),
     },
 ];
 
@@ -140,31 +202,57 @@ fn lower(c: &mut Call<'_>, to: CliLevel) -> String {
     String::new()
 }
 
+/// `set timeout cli <delay>`: in seconds unless a unit is given.
 fn set_timeout(c: &mut Call<'_>) -> String {
-    match c
-        .args
-        .first()
-        .and_then(|a| a.trim_end_matches('s').parse().ok())
-    {
-        Some(s) => {
-            c.session.timeout_s = Some(s);
+    if c.arg(0) != "cli" {
+        return c.error("'set timeout' only supports 'cli'.\n");
+    }
+    let text = c.arg(1);
+    if text.is_empty() {
+        return c.error("Expects an integer value.\n");
+    }
+    let digits = text
+        .find(|ch: char| !ch.is_ascii_digit())
+        .unwrap_or(text.len());
+    let factor = match &text[digits..] {
+        "" | "s" => Some(1),
+        "m" => Some(60),
+        "h" => Some(3600),
+        "d" => Some(86400),
+        _ => None,
+    };
+    let seconds = text[..digits].parse::<u64>().ok().zip(factor);
+    match seconds.map(|(n, factor)| n.saturating_mul(factor)) {
+        None | Some(0) => c.error("Invalid timeout value.\n"),
+        seconds => {
+            c.session.timeout_s = seconds;
             String::new()
         }
-        None => "Invalid timeout value.\n".into(),
     }
 }
 
-fn set_severity(c: &mut Call<'_>) -> String {
-    let mut set = |to| {
-        c.session.severity = to;
-        String::new()
-    };
-    match c.args.first() {
-        Some(&"none") => set(SeverityOutput::None),
-        Some(&"number") => set(SeverityOutput::Number),
-        Some(&"string") => set(SeverityOutput::String),
-        _ => "one of 'none', 'number', 'string' is a required argument\n".into(),
+fn mode(c: &mut Call<'_>, name: &str, field: fn(&mut Session) -> &mut bool) -> String {
+    match c.arg(0) {
+        "on" => *field(c.session) = true,
+        "off" => *field(c.session) = false,
+        _ => {
+            let state = if *field(c.session) { "ON" } else { "OFF" };
+            return c.info(&format!("{name} is {state}\n"));
+        }
     }
+    String::new()
+}
+
+fn set_severity(c: &mut Call<'_>) -> String {
+    c.session.severity = match c.arg(0) {
+        "none" => SeverityOutput::None,
+        "number" => SeverityOutput::Number,
+        "string" => SeverityOutput::String,
+        _ => {
+            return c.error("one of 'none', 'number', 'string' is a required argument\n");
+        }
+    };
+    String::new()
 }
 
 pub fn level_name(l: CliLevel) -> &'static str {
@@ -186,17 +274,25 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
     };
     let words = split_words(line);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let answer = |text: String| Answer { text, close: false };
+    let answer = |text: String| Answer {
+        text,
+        close: false,
+        prompted: false,
+    };
     match words.first() {
         None => return answer(String::new()),
         Some(&"prompt") => {
             session.prompt = !session.prompt;
-            return answer(String::new());
+            return Answer {
+                prompted: true,
+                ..answer(String::new())
+            };
         }
         Some(&"quit") => {
             return Answer {
                 text: String::new(),
                 close: true,
+                prompted: false,
             };
         }
         Some(&"help") => return answer(help(&words[1..], session.level)),
@@ -206,7 +302,7 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
         .filter(|c| words.starts_with(c.words))
         .max_by_key(|c| c.words.len());
     match best {
-        Some(c) if c.level > session.level => answer(PERMISSION.into()),
+        Some(c) if c.level > session.level => answer(say(session.severity, ERROR, PERMISSION)),
         Some(c) => {
             let mut call = Call {
                 args: &words[c.words.len()..],
@@ -220,7 +316,7 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
             Some((name, part)) => {
                 format!("'{name}' is not implemented by Sluice yet: it comes with {part}.\n")
             }
-            None => unknown(&words, session.level),
+            None => say(session.severity, INFO, &unknown(&words, session.level)),
         }),
     }
 }
@@ -239,38 +335,71 @@ fn help(words: &[&str], level: CliLevel) -> String {
     for c in shown {
         out.push_str(&help_line(c));
     }
-    out.push_str("  help [<command>]                        : list matching or all commands\n");
-    out.push_str(
-        "  prompt                                  : toggle interactive mode with prompt\n",
-    );
-    out.push_str("  quit                                    : disconnect\n");
+    out.push_str(BUILT_IN_HELP);
     out
 }
 
 fn help_line(c: &Command) -> String {
     let left = format!("{} {}", c.words.join(" "), c.args);
-    format!("  {:<40}: {}\n", left.trim_end(), c.help)
+    let left = left.trim_end();
+    match left.len() {
+        ..40 => format!("  {left:<40}: {}\n", c.help),
+        _ => format!("  {left}: {}\n", c.help),
+    }
 }
 
-/// What to say to words that are no command.
+/// What to say to words that are no command: those that begin alike, or look alike.
 fn unknown(words: &[&str], level: CliLevel) -> String {
-    let near: Vec<_> = commands()
-        .filter(|c| c.level <= level && c.words[0] == words[0])
-        .collect();
-    if near.is_empty() {
-        return format!(
-            "Unknown command: '{}', please enter one of the following commands only:\n{}",
-            words.join(" "),
-            help(&[], level)
-        );
-    }
+    const MOST: usize = 5;
+    let allowed = || commands().filter(|c| c.level <= level);
+    let known = (1..=words.len())
+        .rev()
+        .find(|k| allowed().any(|c| c.words.starts_with(&words[..*k])));
+    let near: Vec<&Command> = match known {
+        Some(k) => allowed()
+            .filter(|c| c.words.starts_with(&words[..k]))
+            .collect(),
+        None => {
+            let given = words.join(" ");
+            let mut all: Vec<_> = allowed()
+                .map(|c| (distance(&given, &c.words.join(" ")), c))
+                .collect();
+            all.sort_by_key(|(d, _)| *d);
+            let mut near: Vec<_> = all.into_iter().take(MOST).map(|(_, c)| c).collect();
+            near.sort_by_key(|c| c.words.join(" "));
+            near
+        }
+    };
     let mut out =
         "Unknown command, but maybe one of the following ones is a better match:\n".to_string();
     for c in near {
         out.push_str(&help_line(c));
     }
+    out.push_str(BUILT_IN_HELP);
     out
 }
+
+/// How many characters must change to make one text the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, cb) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The lines of `help` about commands that are answered before the table is looked into.
+const BUILT_IN_HELP: &str =
+    "  help [<command>]                        : list matching or all commands
+  prompt                                  : toggle interactive mode with prompt
+  quit                                    : disconnect
+";
 
 /// The words of a command; `\` takes the next character as it is.
 fn split_words(line: &str) -> Vec<String> {

@@ -1,10 +1,14 @@
-//! Commands that change servers, frontends and the process.
+//! Commands that change servers. What a change does is decided in `sluice_engine::admin`; here are the words.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_config::model::{CliLevel, PeerAddr, PortSpec};
-use sluice_engine::state::{OpState, WEIGHT_SCALE, admin};
-use sluice_engine::{ProxyState, ServerState};
+use sluice_engine::admin::{AdminState, Told};
+use sluice_engine::state::{Probing, admin};
+use sluice_engine::{Runtime, ServerState};
+use sluice_expr::ServerId;
 
 use super::{Call, Command};
 
@@ -21,56 +25,69 @@ pub const COMMANDS: &[Command] = &[
         args: "<bk>/<srv>  (DEPRECATED)",
         help: "change a server's weight (use 'set server' instead)",
         level: CliLevel::Admin,
-        run: set_weight,
+        run: |c| with_server(c, |c, s| weight(c, s, c.arg(1))),
+    },
+    Command {
+        words: &["get", "weight"],
+        args: "<bk>/<srv>",
+        help: "report a server's current weight",
+        level: CliLevel::User,
+        run: |c| with_server(c, get_weight),
     },
     Command {
         words: &["enable", "server"],
         args: "(DEPRECATED)",
         help: "enable a disabled server (use 'set server' instead)",
         level: CliLevel::Admin,
-        run: |c| with_server(c, |c, p, s| state(c, p, s, "ready")),
+        run: |c| {
+            with_server(c, |c, s| {
+                // only the maintenance ends: a drain stays
+                c.rt().end_maintenance(s.id, c.now_ms());
+                String::new()
+            })
+        },
     },
     Command {
         words: &["disable", "server"],
         args: "(DEPRECATED)",
         help: "disable a server for maintenance (use 'set server' instead)",
         level: CliLevel::Admin,
-        run: |c| with_server(c, |c, p, s| state(c, p, s, "maint")),
+        run: |c| with_server(c, |c, s| state(c, s, "maint")),
+    },
+    Command {
+        words: &["enable", "health"],
+        args: "",
+        help: "enable health checks",
+        level: CliLevel::Admin,
+        run: |c| with_server(c, |c, s| checks(c, s, true)),
+    },
+    Command {
+        words: &["disable", "health"],
+        args: "",
+        help: "disable health checks",
+        level: CliLevel::Admin,
+        run: |c| with_server(c, |c, s| checks(c, s, false)),
+    },
+    Command {
+        words: &["enable", "agent"],
+        args: "",
+        help: "enable agent checks",
+        level: CliLevel::Admin,
+        run: |c| with_server(c, |c, s| agent_checks(c, s, true)),
+    },
+    Command {
+        words: &["disable", "agent"],
+        args: "",
+        help: "disable agent checks",
+        level: CliLevel::Admin,
+        run: |c| with_server(c, |c, s| agent_checks(c, s, false)),
     },
     Command {
         words: &["set", "maxconn", "server"],
-        args: "<bk>/<srv> <value>",
+        args: "<bk>/<srv>",
         help: "change a server's maxconn setting",
         level: CliLevel::Admin,
-        run: maxconn_server,
-    },
-    Command {
-        words: &["set", "maxconn", "frontend"],
-        args: "<frontend> <value>",
-        help: "change a frontend's maxconn setting",
-        level: CliLevel::Admin,
-        run: maxconn_frontend,
-    },
-    Command {
-        words: &["set", "maxconn", "global"],
-        args: "<value>",
-        help: "change the per-process maxconn setting",
-        level: CliLevel::Admin,
-        run: maxconn_global,
-    },
-    Command {
-        words: &["enable", "frontend"],
-        args: "<frontend>",
-        help: "re-enable specific frontend",
-        level: CliLevel::Admin,
-        run: |c| frontend(c, |p| p.disabled.store(false, Relaxed)),
-    },
-    Command {
-        words: &["disable", "frontend"],
-        args: "<frontend>",
-        help: "temporarily disable specific frontend",
-        level: CliLevel::Admin,
-        run: |c| frontend(c, |p| p.disabled.store(true, Relaxed)),
+        run: |c| with_server(c, maxconn),
     },
     Command {
         words: &["shutdown", "sessions", "server"],
@@ -78,312 +95,278 @@ pub const COMMANDS: &[Command] = &[
         help: "kill sessions on a server",
         level: CliLevel::Admin,
         run: |c| {
-            with_server(c, |_, _, s| {
-                s.shutdown_epoch.fetch_add(1, Relaxed);
+            with_server(c, |c, s| {
+                c.rt().shutdown_sessions(s.id);
                 String::new()
             })
         },
     },
-    Command {
-        words: &["clear", "counters"],
-        args: "[all]",
-        help: "clear max statistics counters (or all counters)",
-        level: CliLevel::Operator,
-        run: clear_counters,
-    },
-    Command {
-        words: &["set", "var"],
-        args: "<name> <expression>",
-        help: "set variable from an expression",
-        level: CliLevel::Admin,
-        run: set_var,
-    },
 ];
 
-/// The server a `<bk>/<srv>` argument names.
-pub fn find<'a>(c: &'a Call<'_>) -> Result<(&'a ProxyState, &'a ServerState), String> {
-    let Some(name) = c.args.first() else {
-        return Err("Require 'backend/server'.\n".into());
-    };
-    let (backend, server) = name.split_once('/').ok_or("Require 'backend/server'.\n")?;
-    let rt = c.host.runtime();
-    let is_backend =
-        |p: &&std::sync::Arc<ProxyState>| *p.name == *backend && rt.model.proxy(p.id).is_backend();
+/// The server a `<bk>/<srv>` argument names, by names or by `#<id>`.
+fn find(c: &Call<'_>) -> Result<ServerId, &'static str> {
+    const NEEDED: &str = "Require 'backend/server'.\n";
+    let (backend, server) = c.arg(0).split_once('/').ok_or(NEEDED)?;
+    if backend.is_empty() || server.is_empty() {
+        return Err(NEEDED);
+    }
+    let rt = c.rt();
+    let number = |name: &str| name.strip_prefix('#').and_then(|n| n.parse::<u32>().ok());
     let p = rt
+        .model
         .proxies
         .iter()
-        .find(is_backend)
+        .filter(|p| p.is_backend())
+        .find(|p| *p.name == *backend || number(backend) == Some(p.puid))
         .ok_or("No such backend.\n")?;
-    let s = p
+    let s = rt
+        .proxy(p.id)
         .servers
         .iter()
-        .find(|s| *s.name == *server)
+        .find(|s| *s.name == *server || number(server) == Some(s.conf.id))
         .ok_or("No such server.\n")?;
-    Ok((p, s))
+    Ok(s.id)
 }
 
-fn with_server(
-    c: &mut Call<'_>,
-    act: fn(&Call<'_>, &ProxyState, &ServerState) -> String,
-) -> String {
+fn with_server(c: &mut Call<'_>, act: fn(&Call<'_>, &Arc<ServerState>) -> String) -> String {
     match find(c) {
-        Ok((p, s)) => act(c, p, s),
-        Err(e) => e,
+        Ok(id) => {
+            let rt: &Runtime = c.host.runtime();
+            act(c, rt.server(id))
+        }
+        Err(e) => c.error(e),
     }
 }
+
+const USAGE: &str = "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | check-addr | check-port | fqdn | health | ssl | state | weight\n";
 
 fn set_server(c: &mut Call<'_>) -> String {
-    let (p, s) = match find(c) {
-        Ok(found) => found,
-        Err(e) => return e,
-    };
-    match c.args.get(1..).unwrap_or_default() {
-        ["state", to @ ..] => state(c, p, s, to.first().unwrap_or(&"")),
-        ["weight", to @ ..] => weight(c, p, s, to.first().unwrap_or(&"")),
-        ["addr", addr, rest @ ..] => address(s, addr, rest),
-        ["health", to @ ..] => health(c, p, s, to.first().unwrap_or(&"")),
-        ["check-port", port, ..] => match port.parse::<u16>() {
-            Ok(_) if !s.conf.check.enabled => "Health checks are not enabled on this server.\n".into(),
-            Ok(_) => "Changing the port of checks is not implemented by Sluice yet.\n".into(),
-            Err(_) => "Invalid port.\n".into(),
-        },
-        [what @ ("agent" | "agent-addr" | "agent-port" | "agent-send" | "check-addr" | "fqdn" | "ssl"), ..] => {
-            format!("'set server {what}' is not implemented by Sluice yet.\n")
-        }
-        _ => "usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | agent-send | check-addr | check-port | fqdn | health | ssl | state | weight\n".into(),
-    }
+    with_server(c, |c, s| match c.arg(1) {
+        "state" => state(c, s, c.arg(2)),
+        "weight" => weight(c, s, c.arg(2)),
+        "addr" => address(c, s),
+        "health" => health(c, s, c.arg(2)),
+        "agent" => agent(c, s, c.arg(2)),
+        "agent-addr" => probe_addr(c, s, "agent-addr", s.conf.agent.enabled, &s.agent_probe),
+        "agent-port" => probe_port(c, s, "agent-port", s.conf.agent.enabled, &s.agent_probe),
+        "agent-send" => agent_send(c, s),
+        "check-addr" => probe_addr(c, s, "check-addr", s.conf.check.enabled, &s.check_probe),
+        "check-port" => probe_port(c, s, "check-port", s.conf.check.enabled, &s.check_probe),
+        "fqdn" if c.arg(2).is_empty() => c.error("set server <b>/<s> fqdn requires a FQDN.\n"),
+        "fqdn" => c.error("set server <b>/<s> fqdn failed because no resolution is configured.\n"),
+        "ssl" => c.error(
+            "'set server <srv> ssl' cannot be set.  default-server should define ssl settings\n",
+        ),
+        _ => c.error(USAGE),
+    })
 }
 
 /// `ready`, `drain`, `maint`.
-fn state(c: &Call<'_>, p: &ProxyState, s: &ServerState, to: &str) -> String {
-    match to {
-        "ready" => s.change_admin(
-            0,
-            admin::FORCED_MAINT | admin::FORCED_DRAIN | admin::CONFIG_MAINT,
-        ),
-        "drain" => s.change_admin(
-            admin::FORCED_DRAIN,
-            admin::FORCED_MAINT | admin::CONFIG_MAINT,
-        ),
-        "maint" => {
-            s.change_admin(admin::FORCED_MAINT, 0);
-            s.queue.wake_all();
-        }
-        _ => return "'set server <srv> state' expects 'ready', 'drain' and 'maint'.\n".into(),
-    }
-    changed(c, p, s);
+fn state(c: &Call<'_>, s: &ServerState, to: &str) -> String {
+    let to = match to {
+        "ready" => AdminState::Ready,
+        "drain" => AdminState::Drain,
+        "maint" => AdminState::Maint,
+        _ => return c.error("'set server <srv> state' expects 'ready', 'drain' and 'maint'.\n"),
+    };
+    c.rt().set_admin(s.id, to, c.now_ms());
     String::new()
-}
-
-/// After a change of state or weight: balancing, followers, waiting requests.
-fn changed(c: &Call<'_>, p: &ProxyState, s: &ServerState) {
-    p.state_changed();
-    let rt = c.host.runtime();
-    let own = format!("{}/{}", p.name, s.name);
-    for q in &rt.proxies {
-        for t in q.servers.iter().filter(|t| {
-            t.conf
-                .track
-                .as_ref()
-                .is_some_and(|n| *n == own || (q.id == p.id && **n == *s.name))
-        }) {
-            let (maint, drain) = (s.admin() & admin::MAINT != 0, s.admin() & admin::DRAIN != 0);
-            let flags = |on: bool, flag: u8| if on { (flag, 0) } else { (0, flag) };
-            let (m, d) = (
-                flags(maint, admin::INHERITED_MAINT),
-                flags(drain, admin::INHERITED_DRAIN),
-            );
-            t.change_admin(m.0 | d.0, m.1 | d.1);
-            q.state_changed();
-            c.host.kick(q.id);
-        }
-    }
-    c.host.kick(p.id);
-    if p.usable_servers() == 0 {
-        p.queue.wake_all();
-    }
-}
-
-fn set_weight(c: &mut Call<'_>) -> String {
-    match find(c) {
-        Ok((p, s)) => weight(c, p, s, c.args.get(1).unwrap_or(&"")),
-        Err(e) => e,
-    }
 }
 
 /// A number 0..256, or a percentage of the configured weight.
-fn weight(c: &Call<'_>, p: &ProxyState, s: &ServerState, text: &str) -> String {
-    let new = match text.strip_suffix('%') {
-        Some(percent) => percent
-            .parse::<u32>()
-            .ok()
-            .map(|n| (n * s.conf.weight).div_ceil(100)),
-        None => text.parse::<u32>().ok(),
-    };
-    let Some(new) = new else {
-        return "Require <weight> or <weight%>.\n".into();
-    };
-    if new > 256 {
-        return "Absolute weight can only be between 0 and 256 inclusive.\n".into();
+fn weight(c: &Call<'_>, s: &ServerState, text: &str) -> String {
+    match c.rt().set_weight(s.id, text, c.now_ms()) {
+        Ok(()) => String::new(),
+        Err(e) => c.error(&e.to_string()),
     }
-    s.user_weight.store(new, Relaxed);
-    s.effective_weight.store(new * WEIGHT_SCALE, Relaxed);
-    changed(c, p, s);
+}
+
+fn get_weight(_: &Call<'_>, s: &Arc<ServerState>) -> String {
+    let scale = sluice_engine::state::WEIGHT_SCALE;
+    let now = s.effective_weight.load(Relaxed).div_ceil(scale);
+    format!("{now} (initial {})\n", s.conf.weight)
+}
+
+fn health(c: &Call<'_>, s: &ServerState, to: &str) -> String {
+    if s.conf.track.is_some() {
+        return c.error("cannot change health on a tracking server.\n");
+    }
+    let to = match to {
+        "up" => Told::Up,
+        "stopping" => Told::Stopping,
+        "down" => Told::Down,
+        _ => return c.error("'set server <srv> health' expects 'up', 'stopping', or 'down'.\n"),
+    };
+    c.rt().set_health(s.id, to, c.now_ms());
     String::new()
 }
 
-fn address(s: &ServerState, addr: &str, rest: &[&str]) -> String {
-    let port = match rest {
-        ["port", port, ..] => match port.parse::<u16>() {
-            Ok(p) => Some(p),
-            Err(_) => return "Invalid port.\n".into(),
+const NO_AGENT: &str = "agent checks are not enabled on this server.\n";
+
+fn agent(c: &Call<'_>, s: &ServerState, to: &str) -> String {
+    if !s.conf.agent.enabled || s.agent_probe.paused.load(Relaxed) {
+        return c.error(NO_AGENT);
+    }
+    let up = match to {
+        "up" => true,
+        "down" => false,
+        _ => return c.error("'set server <srv> agent' expects 'up' or 'down'.\n"),
+    };
+    c.rt().set_agent(s.id, up, c.now_ms());
+    String::new()
+}
+
+fn agent_send(c: &Call<'_>, s: &ServerState) -> String {
+    if !s.conf.agent.enabled {
+        return c.error(NO_AGENT);
+    }
+    s.agent_send.store(Some(Arc::new(c.arg(2).to_owned())));
+    String::new()
+}
+
+/// `check-addr`, `agent-addr`: an address, and a port perhaps.
+fn probe_addr(c: &Call<'_>, s: &ServerState, what: &str, enabled: bool, probe: &Probing) -> String {
+    if c.arg(2).is_empty() {
+        return c.error(&format!(
+            "set server <b>/<s> {what} requires an address and optionally a port.\n"
+        ));
+    }
+    if !enabled {
+        return c.error(not_asked(what));
+    }
+    let Ok(ip) = c.arg(2).parse::<IpAddr>() else {
+        return c.error("invalid addr format");
+    };
+    if c.arg(3) == "port" {
+        let said = probe_port_of(c, c.arg(4), probe);
+        if !said.is_empty() {
+            return said;
+        }
+    }
+    let _ = s;
+    probe.addr.store(Some(Arc::new(ip)));
+    String::new()
+}
+
+fn probe_port(c: &Call<'_>, _: &ServerState, what: &str, enabled: bool, probe: &Probing) -> String {
+    if c.arg(2).is_empty() {
+        return c.error(&format!("set server <b>/<s> {what} requires a port.\n"));
+    }
+    if !enabled {
+        return c.error(not_asked(what));
+    }
+    probe_port_of(c, c.arg(2), probe)
+}
+
+fn not_asked(what: &str) -> &'static str {
+    match what.starts_with("agent") {
+        true => "agent checks are not enabled on this server",
+        false => "health checks are not enabled on this server",
+    }
+}
+
+fn probe_port_of(c: &Call<'_>, text: &str, probe: &Probing) -> String {
+    match text.parse::<i64>() {
+        Err(_) => c.error("provided port is not an integer"),
+        Ok(port) => match u16::try_from(port) {
+            Ok(port @ 1..) => {
+                probe.port.store(port, Relaxed);
+                String::new()
+            }
+            _ => c.error("provided port is invalid"),
         },
-        _ => None,
+    }
+}
+
+/// `addr <ip> [port <port>]`
+fn address(c: &Call<'_>, s: &ServerState) -> String {
+    const BY: &str = "by 'stats socket command'\n";
+    if c.arg(2).is_empty() {
+        return c.error("set server <b>/<s> addr requires an address and optionally a port.\n");
+    }
+    let Ok(ip) = c.arg(2).parse::<IpAddr>() else {
+        return c.warning(&format!("Invalid addr '{}' {BY}", c.arg(2)));
     };
     let before = s.addr.load_full();
     let (old_ip, old_port) = match &*before {
         PeerAddr::Ip { ip, port } => (Some(*ip), *port),
         PeerAddr::Unresolved { port, .. } => (None, *port),
-        _ => return "This server's address cannot be changed.\n".into(),
+        _ => return c.warning(&format!("Invalid addr '{}' {BY}", c.arg(2))),
     };
-    let Ok(ip) = addr.parse::<std::net::IpAddr>() else {
-        return format!("Invalid addr format: '{addr}'.\n");
-    };
-    let new_port = port.map_or(old_port, PortSpec::Fixed);
-    s.addr
-        .store(std::sync::Arc::new(PeerAddr::Ip { ip, port: new_port }));
-    s.change_admin(0, admin::RESOLUTION_MAINT);
     let mut said = Vec::new();
     match old_ip {
         Some(old) if old == ip => said.push("no need to change the addr".to_string()),
         Some(old) => said.push(format!("IP changed from '{old}' to '{ip}'")),
         None => said.push(format!("IP changed from '-' to '{ip}'")),
     }
-    if let Some(p) = port {
-        match old_port {
-            PortSpec::Fixed(old) if old == p => said.push("no need to change the port".into()),
-            PortSpec::Fixed(old) => said.push(format!("port changed from '{old}' to '{p}'")),
-            _ => said.push(format!("port changed to '{p}'")),
+    let mut new_port = old_port;
+    if c.arg(3) == "port" {
+        let text = c.arg(4);
+        let number = text.trim_start_matches('+').parse::<i64>().ok();
+        match number.map(|n| (n, text.starts_with(['+', '-']))) {
+            None => said.push(format!("problem converting port '{text}' to an int")),
+            Some((_, true)) if s.conf.check.port.is_none() => {
+                said.push("can't change <port> to port map because it is incompatible with current health check port configuration (use 'port' statement from the 'server' directive.".into());
+            }
+            Some((n, true)) => {
+                new_port = PortSpec::Offset(n as i32);
+                said.push(format!("port changed to '{text}'"));
+            }
+            Some((n, false)) => {
+                let port = n as u16;
+                new_port = PortSpec::Fixed(port);
+                said.push(match old_port {
+                    PortSpec::Fixed(old) if old == port => "no need to change the port".into(),
+                    PortSpec::Fixed(old) => format!("port changed from '{old}' to '{port}'"),
+                    _ => format!("port changed to '{port}'"),
+                });
+            }
         }
     }
-    format!("{} by 'stats socket command'\n", said.join(", "))
+    s.addr.store(Arc::new(PeerAddr::Ip { ip, port: new_port }));
+    if s.admin() & admin::RESOLUTION_MAINT != 0 {
+        c.rt().resolved(s.id, c.now_ms());
+    }
+    c.warning(&format!("{} {BY}", said.join(", ")))
 }
 
-fn health(c: &Call<'_>, p: &ProxyState, s: &ServerState, to: &str) -> String {
-    if s.conf.track.is_some() {
-        return "cannot change health on a tracking server.\n".into();
-    }
-    {
-        let mut h = s
-            .health
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        h.counter = match to {
-            "up" | "stopping" => h.rise + h.fall - 1,
-            "down" => 0,
-            _ => return "'set server <srv> health' expects 'up', 'stopping', or 'down'.\n".into(),
+fn checks(c: &Call<'_>, s: &ServerState, on: bool) -> String {
+    if !s.conf.check.enabled {
+        return match on {
+            true => c.error("Health check was not configured on this server, cannot enable.\n"),
+            false => String::new(),
         };
     }
-    s.set_op(match to {
-        "up" => OpState::Running,
-        "stopping" => OpState::Stopping,
-        _ => OpState::Stopped,
-    });
-    changed(c, p, s);
+    s.check_probe.paused.store(!on, Relaxed);
     String::new()
 }
 
-fn number(text: Option<&&str>) -> Option<u32> {
-    text.and_then(|t| t.parse().ok())
-}
-
-fn maxconn_server(c: &mut Call<'_>) -> String {
-    let (p, s) = match find(c) {
-        Ok(found) => found,
-        Err(e) => return e,
-    };
-    let Some(n) = number(c.args.get(1)) else {
-        return "Integer value expected.\n".into();
-    };
-    s.maxconn.store(n, Relaxed);
-    if s.conf.minconn == s.conf.maxconn {
-        s.minconn.store(n, Relaxed);
+fn agent_checks(c: &Call<'_>, s: &ServerState, on: bool) -> String {
+    if !s.conf.agent.enabled {
+        return match on {
+            true => c.error("Agent was not configured on this server, cannot enable.\n"),
+            false => String::new(),
+        };
     }
-    c.host.kick(p.id);
+    s.agent_probe.paused.store(!on, Relaxed);
     String::new()
 }
 
-/// The frontend an argument names, given to `act`.
-fn frontend(c: &mut Call<'_>, act: impl FnOnce(&ProxyState)) -> String {
-    let Some(name) = c.args.first() else {
-        return "A frontend name is expected.\n".into();
-    };
-    let rt = c.host.runtime();
-    match rt
-        .proxies
-        .iter()
-        .find(|p| *p.name == **name && rt.model.proxy(p.id).is_frontend())
-    {
-        Some(p) => {
-            act(p);
+fn maxconn(c: &Call<'_>, s: &Arc<ServerState>) -> String {
+    let text = c.arg(1);
+    if text.is_empty() {
+        return c.error("Require <maxconn>.\n");
+    }
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '-')
+        .unwrap_or(text.len());
+    match (text[..end].parse::<i64>(), &text[end..]) {
+        (Err(_), _) => c.error("maxconn string empty or preceded by garbage"),
+        (Ok(_), rest) if !rest.is_empty() => c.error("Trailing garbage in maxconn string"),
+        // a negative limit is none
+        (Ok(n), _) => {
+            c.rt().set_maxconn(s.id, u32::try_from(n).unwrap_or(0));
             String::new()
         }
-        None => "No such frontend.\n".into(),
-    }
-}
-
-fn maxconn_frontend(c: &mut Call<'_>) -> String {
-    let Some(n) = number(c.args.get(1)) else {
-        return "Integer value expected.\n".into();
-    };
-    frontend(c, |p| p.fe_maxconn.store(n, Relaxed))
-}
-
-fn maxconn_global(c: &mut Call<'_>) -> String {
-    match number(c.args.first()) {
-        Some(0) => {
-            let rt = c.host.runtime();
-            rt.maxconn.store(
-                rt.model.global.maxconn.unwrap_or(rt.maxconn.load(Relaxed)),
-                Relaxed,
-            );
-            String::new()
-        }
-        Some(n) => {
-            c.host.runtime().maxconn.store(n, Relaxed);
-            String::new()
-        }
-        None => "Expects an integer value.\n".into(),
-    }
-}
-
-fn clear_counters(c: &mut Call<'_>) -> String {
-    let all = c.args.first() == Some(&"all");
-    if all && c.session.level < CliLevel::Admin {
-        return "Permission denied\n".into();
-    }
-    let rt = c.host.runtime();
-    for p in &rt.proxies {
-        p.fe.clear(all);
-        p.be.clear(all);
-        p.servers.iter().for_each(|s| s.counters.clear(all));
-    }
-    rt.counters.conn_rate.reset_max();
-    rt.counters.sess_rate.reset_max();
-    String::new()
-}
-
-fn set_var(c: &mut Call<'_>) -> String {
-    let (Some(name), Some(value)) = (c.args.first(), c.args.get(1)) else {
-        return "Missing variable name or value.\n".into();
-    };
-    let text = value
-        .strip_prefix("str(")
-        .and_then(|v| v.strip_suffix(')'))
-        .or_else(|| value.strip_prefix("int(").and_then(|v| v.strip_suffix(')')));
-    match text {
-        Some(v) if c.host.set_proc_var(name, Some(v)) => String::new(),
-        Some(_) => "Failed to set the variable.\n".into(),
-        None => "Only str() and int() are taken here; other expressions are not implemented by Sluice yet.\n".into(),
     }
 }

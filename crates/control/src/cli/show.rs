@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_config::model::{CliLevel, PeerAddr, PortSpec};
 use sluice_engine::health::CheckStatus;
-use sluice_engine::state::admin;
+use sluice_engine::state::{Probing, admin};
 use sluice_engine::{ProxyState, ServerState};
 
 use super::{Call, Command};
 use crate::dump::{self, Wanted};
 use crate::fields::At;
-use crate::{fields, info};
+use crate::info;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -83,7 +83,7 @@ pub const COMMANDS: &[Command] = &[
         args: "",
         help: "show version of the current process",
         level: CliLevel::User,
-        run: |_| format!("{}\n", info::VERSION),
+        run: |c| c.info(&format!("{}\n", info::VERSION)),
     },
     Command {
         words: &["show", "cli", "sockets"],
@@ -91,13 +91,6 @@ pub const COMMANDS: &[Command] = &[
         help: "dump list of cli sockets",
         level: CliLevel::Operator,
         run: cli_sockets,
-    },
-    Command {
-        words: &["get", "weight"],
-        args: "<bk>/<srv>",
-        help: "report a server's current weight",
-        level: CliLevel::User,
-        run: get_weight,
     },
     Command {
         words: &["get", "var"],
@@ -188,7 +181,7 @@ fn backends<'a>(c: &'a Call<'_>) -> Result<Vec<(u32, &'a ProxyState)>, String> {
         None => Ok(all.map(|(p, s)| (p.puid, &**s)).collect()),
         Some(name) => match all.into_iter().find(|(p, _)| *p.name == **name) {
             Some((p, s)) => Ok(vec![(p.puid, s)]),
-            None => Err("Can't find backend.\n".into()),
+            None => Err(c.error("Can't find backend.\n")),
         },
     }
 }
@@ -223,11 +216,11 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 s if s.passed() => 3,
                 _ => 2,
             };
-            // configured and enabled bits of the check
-            let state = match (s.conf.check.enabled, s.admin() & admin::MAINT != 0) {
-                (false, _) => 0,
-                (true, true) => 14,
-                (true, false) => 6,
+            let maint = s.admin() & admin::MAINT != 0;
+            let check_state = probe_state(s.conf.check.enabled, maint, &s.check_probe);
+            let agent_state = match probe_state(s.conf.agent.enabled, false, &s.agent_probe) {
+                0 => 0,
+                on => on | AGENT,
             };
             let fqdn = s
                 .conf
@@ -237,27 +230,58 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 .unwrap_or("-");
             let _ = writeln!(
                 out,
-                "{puid} {} {} {} {addr} {} {} {} {} {since} {} {result} {} {state} 0 0 0 {fqdn} {port} - 0 {} {} - 0",
+                "{puid} {} {} {} {addr} {} {} {} {} {since} {} {result} {} {check_state} {agent_state} 0 0 {fqdn} {port} - 0 {} {} {} {}",
                 p.name,
                 s.conf.id,
                 s.name,
-                s.op() as u8,
+                if maint { 0 } else { s.op() as u8 },
                 s.admin(),
                 s.user_weight.load(Relaxed),
                 s.conf.weight,
-                h.last.status as u8,
+                h.last.status.number(),
                 h.counter,
-                s.conf.check.port.unwrap_or(0),
-                s.conf.check.addr.as_ref().map_or_else(
-                    || "-".to_string(),
-                    |a| fields::peer_text(a)
-                        .rsplit_once(':')
-                        .map_or(String::new(), |(ip, _)| ip.to_string())
-                ),
+                asked_port(s.conf.check.port, &s.check_probe),
+                asked_addr(s.conf.check.addr.as_ref().and_then(ip_of), &s.check_probe),
+                asked_addr(s.conf.agent.addr, &s.agent_probe),
+                asked_port(s.conf.agent.port, &s.agent_probe),
             );
         }
     }
     out
+}
+
+/// Bits of `srv_check_state` and `srv_agent_state` (management guide 9.3 `show servers state`).
+const CONFIGURED: u8 = 0x02;
+const ENABLED: u8 = 0x04;
+const PAUSED: u8 = 0x08;
+const AGENT: u8 = 0x10;
+
+fn probe_state(configured: bool, maint: bool, probe: &Probing) -> u8 {
+    let pause = if maint { PAUSED } else { 0 };
+    match (configured, probe.paused.load(Relaxed)) {
+        (false, _) => pause,
+        (true, true) => CONFIGURED | pause,
+        (true, false) => CONFIGURED | ENABLED | pause,
+    }
+}
+
+fn ip_of(addr: &PeerAddr) -> Option<std::net::IpAddr> {
+    match addr {
+        PeerAddr::Ip { ip, .. } => Some(*ip),
+        _ => None,
+    }
+}
+
+fn asked_addr(configured: Option<std::net::IpAddr>, probe: &Probing) -> String {
+    let addr = probe.addr.load_full().map(|ip| *ip).or(configured);
+    addr.map_or("-".into(), |ip| ip.to_string())
+}
+
+fn asked_port(configured: Option<u16>, probe: &Probing) -> u16 {
+    match probe.port.load(Relaxed) {
+        0 => configured.unwrap_or(0),
+        port => port,
+    }
 }
 
 fn servers_conn(c: &mut Call<'_>) -> String {
@@ -291,7 +315,7 @@ fn show_env(c: &mut Call<'_>) -> String {
     match c.args.first() {
         Some(name) => match std::env::var(name) {
             Ok(v) => format!("{name}={v}\n"),
-            Err(_) => "Variable not found\n".into(),
+            Err(_) => c.error("Variable not found\n"),
         },
         None => std::env::vars_os()
             .map(|(k, v)| format!("{}={}\n", k.to_string_lossy(), v.to_string_lossy()))
@@ -301,24 +325,26 @@ fn show_env(c: &mut Call<'_>) -> String {
 
 fn show_events(c: &mut Call<'_>) -> String {
     let Some(name) = c.args.first() else {
-        let rings = c.host.runtime().model.rings.iter().map(|r| {
-            format!(
-                "  {:<10}: type=buffer, 0 dropped, {}\n",
-                r.name,
-                r.description.as_deref().unwrap_or("")
-            )
-        });
-        return format!(
-            "Supported events sinks are listed below. Add -w(wait), -n(new). Any key to stop\n{}",
-            rings.collect::<String>()
-        );
+        let mut out =
+            "Supported events sinks are listed below. Add -w(wait), -n(new). Any key to stop\n"
+                .to_string();
+        let mut sink = |name: &str, kind: &str, text: &str| {
+            let _ = writeln!(out, "    {name:<11}: type={kind}, 0 dropped, {text}");
+        };
+        sink("stdout", "fd", "standard output (fd#1)");
+        sink("stderr", "fd", "standard output (fd#2)");
+        sink("buf0", "buffer", "in-memory ring buffer");
+        for r in &c.host.runtime().model.rings {
+            sink(&r.name, "buffer", r.description.as_deref().unwrap_or(""));
+        }
+        return out;
     };
     match c.host.ring(name) {
         Some(lines) => lines
             .iter()
             .map(|l| String::from_utf8_lossy(l).into_owned())
             .collect(),
-        None => "No such event sink\n".into(),
+        None => c.error("No such event sink"),
     }
 }
 
@@ -342,24 +368,13 @@ fn socket_name(a: &sluice_config::model::ListenAddr) -> String {
     }
 }
 
-fn get_weight(c: &mut Call<'_>) -> String {
-    match super::server::find(c) {
-        Ok((_, s)) => {
-            let scale = sluice_engine::state::WEIGHT_SCALE;
-            let now = s.effective_weight.load(Relaxed).div_ceil(scale);
-            format!("{now} (initial {})\n", s.conf.weight)
-        }
-        Err(e) => e,
-    }
-}
-
 fn get_var(c: &mut Call<'_>) -> String {
     let Some(name) = c.args.first() else {
-        return "Missing process-wide variable identifier.\n".into();
+        return c.error("Missing process-wide variable identifier.\n");
     };
     match c.host.proc_var(name) {
-        Some(v) => format!("{name}: type={v}\n"),
-        None => "Variable not found.\n".into(),
+        Some(v) => format!("{name}: type={v}"),
+        None => c.error("Variable not found.\n"),
     }
 }
 

@@ -100,6 +100,11 @@ impl Balancer {
         matches!(self.kind, Kind::MapHash | Kind::RingHash)
     }
 
+    /// Whether weights cannot change while it runs, but for 0 and back.
+    pub fn is_static(&self) -> bool {
+        matches!(self.kind, Kind::StaticRr | Kind::MapHash | Kind::First)
+    }
+
     /// How many servers balancing uses now: the active ones, or the backups that replace them.
     pub fn usable(&self) -> u32 {
         self.table.load().usable.len() as u32

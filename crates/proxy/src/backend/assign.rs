@@ -54,7 +54,7 @@ pub async fn assign(
     if let Some(i) = attempts.wanted {
         let server = &state.servers[i as usize];
         if server.accepts_persistent() || attempts.forced {
-            if take_slot(state, server, s.backend().fullconn) {
+            if server.take_slot(state.be.sessions.now(), s.backend().fullconn) {
                 return Ok(chosen(s, &w, server));
             }
             let max = server.conf.maxqueue;
@@ -83,7 +83,7 @@ pub async fn assign(
             preferred(s, state, attempts).or_else(|| state.balancer.choose(&state.servers, &ask));
         let Some(i) = index else { break };
         let server = &state.servers[i as usize];
-        if take_slot(state, server, ask.fullconn) {
+        if server.take_slot(state.be.sessions.now(), ask.fullconn) {
             return Ok(chosen(s, &w, server));
         }
         if hash.is_some() {
@@ -131,15 +131,6 @@ fn chosen(s: &mut Stream, w: &Rc<Worker>, server: &ServerState) -> Slot {
     Slot::own(w, server.id)
 }
 
-/// Takes one of the server's slots unless all are taken.
-fn take_slot(state: &ProxyState, server: &ServerState, fullconn: u32) -> bool {
-    let limit = server.dynamic_maxconn(state.be.sessions.now(), fullconn);
-    let taken = server.served.fetch_update(Relaxed, Relaxed, |n| {
-        (limit == 0 || n < limit).then_some(n + 1)
-    });
-    taken.is_ok()
-}
-
 /// Waits for a slot of one server, or of any of the backend.
 async fn wait(
     s: &mut Stream,
@@ -174,7 +165,7 @@ async fn wait(
         settled: false,
     };
     // a slot may have become free between the look and the joining
-    kick(state, w.model().proxy(state.id).fullconn);
+    state.kick(w.model().proxy(state.id).fullconn);
     let outcome = wait_in(s, client, place, index).await;
     counters.queued.leave();
     let server = outcome?;
@@ -265,7 +256,7 @@ pub fn release(w: &Worker, id: ServerId) {
         if server.queue.is_empty() && state.queue.is_empty() {
             return;
         }
-        return kick(state, w.model().proxy(id.backend).fullconn);
+        return state.kick(w.model().proxy(id.backend).fullconn);
     }
     // a backup serves the backend's queue only while balancing uses it
     let used = state.balancer.uses(id.index);
@@ -285,24 +276,7 @@ pub fn release(w: &Worker, id: ServerId) {
     }
     server.served.fetch_sub(1, Relaxed);
     if !server.queue.is_empty() || !state.queue.is_empty() {
-        kick(state, w.model().proxy(id.backend).fullconn);
-    }
-}
-
-/// Grants free slots to waiters: after one joined, after a server came up or its `maxconn` grew.
-pub fn kick(state: &ProxyState, fullconn: u32) {
-    for server in &state.servers {
-        let usable = state.balancer.uses(server.id.index);
-        while (!server.queue.is_empty() || (usable && !state.queue.is_empty()))
-            && take_slot(state, server, fullconn)
-        {
-            if !server.queue.grant(server.id.index)
-                && !(usable && state.queue.grant(server.id.index))
-            {
-                server.served.fetch_sub(1, Relaxed);
-                break;
-            }
-        }
+        state.kick(w.model().proxy(id.backend).fullconn);
     }
 }
 

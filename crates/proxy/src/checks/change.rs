@@ -9,7 +9,6 @@ use sluice_engine::state::{OpState, WEIGHT_SCALE};
 use sluice_engine::{ProxyState, ServerState};
 
 use super::Checked;
-use crate::backend::assign;
 use crate::clock;
 
 const LEVEL_EMERG: u8 = 0;
@@ -21,24 +20,19 @@ const WARM_UP_STEP: Duration = Duration::from_millis(250);
 
 pub fn went_up(c: &Checked, h: &Health) {
     let s = &c.server;
-    note_change(s, true);
-    s.set_op(if s.conf.slowstart_ms > 0 {
-        OpState::Starting
-    } else {
-        OpState::Running
-    });
-    if s.conf.slowstart_ms > 0 {
+    let op = match s.conf.slowstart_ms {
+        0 => OpState::Running,
+        _ => OpState::Starting,
+    };
+    if op == OpState::Starting {
         s.effective_weight.store(1, Relaxed);
     }
-    c.backend.state_changed();
-    backend_change(&c.backend);
+    c.shared.runtime.change_op(s.id, op, clock::mono_ms());
     if s.conf.on_marked_up_shutdown_backup_sessions {
         for b in c.backend.servers.iter().filter(|b| b.conf.backup) {
-            b.shutdown_epoch.fetch_add(1, Relaxed);
+            c.shared.runtime.shutdown_sessions(b.id);
         }
     }
-    assign::kick(&c.backend, c.proxy.fullconn);
-    mirror(c);
     let text = format!(
         "{} is UP, reason: {}. {}",
         title(c),
@@ -50,19 +44,10 @@ pub fn went_up(c: &Checked, h: &Health) {
 
 pub fn went_down(c: &Checked, h: &Health) {
     let s = &c.server;
-    note_change(s, false);
-    s.set_op(OpState::Stopped);
-    c.backend.state_changed();
-    backend_change(&c.backend);
-    if s.conf.on_marked_down_shutdown_sessions {
-        s.shutdown_epoch.fetch_add(1, Relaxed);
-    }
     let requeued = s.queue.len();
-    s.queue.wake_all();
-    if c.backend.usable_servers() == 0 {
-        c.backend.queue.wake_all();
-    }
-    mirror(c);
+    c.shared
+        .runtime
+        .change_op(s.id, OpState::Stopped, clock::mono_ms());
     let text = format!(
         "{} is DOWN, reason: {}. {}",
         title(c),
@@ -84,8 +69,8 @@ pub fn went_stopping(c: &Checked, h: &Health) {
     if c.server.op() == OpState::Stopping {
         return;
     }
-    c.server.set_op(OpState::Stopping);
-    c.backend.state_changed();
+    let rt = &c.shared.runtime;
+    rt.change_op(c.server.id, OpState::Stopping, clock::mono_ms());
     tell(
         c,
         LEVEL_NOTICE,
@@ -104,9 +89,8 @@ pub fn leave_drain(c: &Checked, h: &Health) {
         && h.is_up()
         && h.last.status != sluice_engine::health::CheckStatus::L7OkCond
     {
-        c.server.set_op(OpState::Running);
-        c.backend.state_changed();
-        assign::kick(&c.backend, c.proxy.fullconn);
+        let rt = &c.shared.runtime;
+        rt.change_op(c.server.id, OpState::Running, clock::mono_ms());
     }
 }
 
@@ -159,58 +143,6 @@ pub async fn warm_up(backend: Arc<ProxyState>, s: Arc<ServerState>) {
     }
 }
 
-/// Servers that `track` this one follow it.
-fn mirror(c: &Checked) {
-    let rt = &c.shared.runtime;
-    let own = format!("{}/{}", c.backend.name, c.server.name);
-    for p in &rt.proxies {
-        let mut changed = false;
-        for s in &p.servers {
-            let Some(tracked) = &s.conf.track else {
-                continue;
-            };
-            let same_backend = p.id == c.backend.id && **tracked == *c.server.name;
-            if same_backend || *tracked == own {
-                s.set_op(c.server.op());
-                note_change(s, c.server.op() != OpState::Stopped);
-                changed = true;
-            }
-        }
-        if changed {
-            p.state_changed();
-            backend_change(p);
-            assign::kick(p, rt.model.proxy(p.id).fullconn);
-        }
-    }
-}
-
-/// Times and counts of a server's change.
-fn note_change(s: &ServerState, up: bool) {
-    let now_ms = clock::mono_ms();
-    let before = s.last_change_ms.swap(now_ms, Relaxed);
-    if up {
-        s.down_ms.fetch_add(now_ms.saturating_sub(before), Relaxed);
-    } else {
-        s.down_count.fetch_add(1, Relaxed);
-    }
-}
-
-/// Times and counts of the backend, when its last server left or its first one came.
-fn backend_change(p: &ProxyState) {
-    let usable = p.usable_servers() > 0;
-    let was_down = p.down.swap(!usable, Relaxed);
-    if was_down != usable {
-        return;
-    }
-    let now_ms = clock::mono_ms();
-    let before = p.last_change_ms.swap(now_ms, Relaxed);
-    if usable {
-        p.down_ms.fetch_add(now_ms.saturating_sub(before), Relaxed);
-    } else {
-        p.down_count.fetch_add(1, Relaxed);
-    }
-}
-
 fn title(c: &Checked) -> String {
     let kind = if c.server.conf.backup {
         "Backup Server"
@@ -223,7 +155,7 @@ fn title(c: &Checked) -> String {
 /// The check's result in the words of HAProxy's logs.
 fn reason(h: &Health) -> String {
     let mut out = h.last.status.description().to_string();
-    if h.last.code > 0 {
+    if h.last.code > 0 || h.last.status.is_layer7() {
         out.push_str(&format!(", code: {}", h.last.code));
     }
     if !h.last.info.is_empty() {

@@ -3,12 +3,14 @@
 //! This file is the schedule of one server; `probe` runs one check, `verdict` is what an `expect` says of an answer,
 //! `change` makes a server go up or down.
 
+mod agent;
 pub mod change;
 mod probe;
 mod verdict;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sluice_config::model::{CheckKind, OnError, Proxy};
@@ -58,6 +60,18 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
             let within = within.map_or(FIRST_WITHIN, Duration::from_millis);
             tokio::task::spawn_local(schedule(c.clone(), first.min(within)));
         }
+        let asked = backend.servers.iter().filter(|s| s.conf.agent.enabled);
+        for (i, server) in asked.enumerate() {
+            let c = Checked {
+                shared: shared.clone(),
+                logs: logs.clone(),
+                proxy: proxy.clone(),
+                backend: backend.clone(),
+                server: server.clone(),
+            };
+            let first = Duration::from_millis(i as u64).min(FIRST_WITHIN);
+            tokio::task::spawn_local(agent::schedule(Rc::new(c), first));
+        }
         for server in backend.servers.iter().filter(|s| s.conf.slowstart_ms > 0) {
             tokio::task::spawn_local(change::warm_up(backend.clone(), server.clone()));
         }
@@ -73,6 +87,7 @@ async fn schedule(c: Rc<Checked>, first: Duration) {
     loop {
         let started = Instant::now();
         if c.server.admin() & sluice_engine::state::admin::MAINT == 0
+            && !c.server.check_probe.paused.load(Relaxed)
             && !c.shared.runtime.is_stopping()
         {
             let result = one(&c).await;
@@ -142,10 +157,17 @@ fn take_in(c: &Checked, step: impl FnOnce(&mut Health) -> Change) {
     }
     match changed {
         Change::None => change::leave_drain(c, &after),
+        // a server whose agent says it is down waits for its agent
+        Change::WentUp if !agent_is_up(c) => {}
         Change::WentUp => change::went_up(c, &after),
         Change::WentDown => change::went_down(c, &after),
         Change::Stopping => change::went_stopping(c, &after),
     }
+}
+
+fn agent_is_up(c: &Checked) -> bool {
+    let agent = c.server.agent_health.lock();
+    agent.unwrap_or_else(PoisonError::into_inner).is_up()
 }
 
 /// Time between two checks: `inter`, `fastinter` while in between, `downinter` while down.

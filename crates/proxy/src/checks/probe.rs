@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sluice_config::model::{CheckAction, CheckExpect, CheckRules, CheckStep, PeerAddr, PortSpec};
@@ -95,10 +96,18 @@ async fn connect(
     let p = &c.server.conf.check;
     let base = c.server.addr.load_full();
     let (step_addr, step_port) = to.unwrap_or_default();
+    let told = &c.server.check_probe;
+    let told_addr = told.addr.load_full().map(|ip| PeerAddr::Ip {
+        ip: *ip,
+        port: PortSpec::Fixed(0),
+    });
+    let told_port = Some(told.port.load(Relaxed)).filter(|port| *port > 0);
     let addr = step_addr
+        .or(told_addr)
         .or_else(|| p.addr.clone())
         .unwrap_or_else(|| (*base).clone());
     let port = step_port
+        .or(told_port)
         .or(p.port)
         .or_else(|| fixed_port(&addr))
         .or_else(|| fixed_port(&base));

@@ -1,0 +1,301 @@
+//! Changing servers while they run, the same for everybody who does: commands, the statistics page's form, agents. What a
+//! change brings with it (followers, balancing, queues, sessions, times) is decided here.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+
+use sluice_expr::ServerId;
+
+use crate::state::{OpState, ProxyState, Runtime, ServerState, WEIGHT_SCALE, admin};
+
+/// `set server ... state`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminState {
+    Ready,
+    Drain,
+    Maint,
+}
+
+/// `set server ... health`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    Up,
+    Stopping,
+    Down,
+}
+
+/// Why a weight is not taken (the words of HAProxy's answers).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WeightError {
+    #[error("Require <weight> or <weight%>.\n")]
+    Missing,
+    #[error("Empty weight string empty or preceded by garbage")]
+    NoNumber,
+    #[error("Trailing garbage in weight string")]
+    Trailing,
+    #[error("Relative weight must be positive.\n")]
+    Negative,
+    #[error("Absolute weight can only be between 0 and 256 inclusive.\n")]
+    Range,
+    #[error("Backend is using a static LB algorithm and only accepts weights '0%' and '100%'.\n")]
+    Static,
+}
+
+/// Largest configured weight.
+const WEIGHT_MAX: i64 = 256;
+
+impl Runtime {
+    /// Puts a server into an administrative state.
+    pub fn set_admin(&self, id: ServerId, to: AdminState, now_ms: u64) {
+        let s = self.server(id);
+        let was = s.accepts_persistent();
+        match to {
+            AdminState::Ready => s.change_admin(0, admin::FORCED_MAINT | admin::FORCED_DRAIN),
+            AdminState::Drain => s.change_admin(admin::FORCED_DRAIN, admin::FORCED_MAINT),
+            AdminState::Maint => s.change_admin(admin::FORCED_MAINT, admin::FORCED_DRAIN),
+        }
+        self.admin_changed(id, was, now_ms);
+    }
+
+    /// `enable server`: ends the maintenance a command or the configuration began; a drain stays.
+    pub fn end_maintenance(&self, id: ServerId, now_ms: u64) {
+        let s = self.server(id);
+        let was = s.accepts_persistent();
+        s.change_admin(0, admin::FORCED_MAINT);
+        self.admin_changed(id, was, now_ms);
+    }
+
+    /// A server whose name had no address has one now.
+    pub fn resolved(&self, id: ServerId, now_ms: u64) {
+        let s = self.server(id);
+        let was = s.accepts_persistent();
+        s.change_admin(0, admin::RESOLUTION_MAINT);
+        self.admin_changed(id, was, now_ms);
+    }
+
+    /// What an agent says of its server, or a command in its place. Up it is only when its checks say so too.
+    pub fn set_agent(&self, id: ServerId, up: bool, now_ms: u64) {
+        let s = self.server(id);
+        let counter = |h: &std::sync::Mutex<crate::health::Health>, set: Option<u32>| {
+            let mut h = h.lock().unwrap_or_else(PoisonError::into_inner);
+            h.counter = set.map_or(h.counter, |on| on * (h.rise + h.fall - 1));
+            h.is_up()
+        };
+        counter(&s.agent_health, Some(up.into()));
+        let healthy = !s.conf.check.enabled || counter(&s.health, None);
+        let op = match (up && healthy, s.op()) {
+            (true, OpState::Stopped) if s.conf.slowstart_ms > 0 => OpState::Starting,
+            (true, OpState::Stopped) => OpState::Running,
+            (true, other) => other,
+            (false, _) => OpState::Stopped,
+        };
+        if op != s.op() {
+            self.change_op(id, op, now_ms);
+        }
+    }
+
+    /// After administrative flags changed: times, followers, balancing, queues.
+    fn admin_changed(&self, id: ServerId, was: bool, now_ms: u64) {
+        let s = self.server(id);
+        let is = s.accepts_persistent();
+        if was != is {
+            s.note_change(is, now_ms);
+        }
+        if was && !is && s.conf.on_marked_down_shutdown_sessions {
+            self.shutdown_sessions(id);
+        }
+        let (maint, drain) = (s.admin() & admin::MAINT != 0, s.admin() & admin::DRAIN != 0);
+        let flag = |on: bool, flag: u8| if on { (flag, 0) } else { (0, flag) };
+        let (m, d) = (
+            flag(maint, admin::INHERITED_MAINT),
+            flag(drain, admin::INHERITED_DRAIN),
+        );
+        for follower in self.followers(id) {
+            let f = self.server(follower);
+            let was = f.accepts_persistent();
+            f.change_admin(m.0 | d.0, m.1 | d.1);
+            self.admin_changed(follower, was, now_ms);
+        }
+        self.settle(id, now_ms);
+    }
+
+    /// Says that a server is healthy or not, whatever its checks found; they go on from there.
+    pub fn set_health(&self, id: ServerId, to: Told, now_ms: u64) {
+        let s = self.server(id);
+        for health in [&s.health, &s.agent_health] {
+            let mut h = health.lock().unwrap_or_else(PoisonError::into_inner);
+            h.counter = match to {
+                Told::Up | Told::Stopping => h.rise + h.fall - 1,
+                Told::Down => 0,
+            };
+        }
+        let op = match to {
+            Told::Up => OpState::Running,
+            Told::Stopping => OpState::Stopping,
+            Told::Down => OpState::Stopped,
+        };
+        self.change_op(id, op, now_ms);
+    }
+
+    /// Sets the operational state of a server and of those that track it.
+    pub fn change_op(&self, id: ServerId, op: OpState, now_ms: u64) {
+        let s = self.server(id);
+        let was = s.accepts_persistent();
+        s.set_op(op);
+        let is = s.accepts_persistent();
+        if was != is {
+            s.note_change(is, now_ms);
+        }
+        if was && !is && s.conf.on_marked_down_shutdown_sessions {
+            self.shutdown_sessions(id);
+        }
+        for follower in self.followers(id) {
+            self.change_op(follower, op, now_ms);
+        }
+        self.settle(id, now_ms);
+    }
+
+    /// A weight as commands and agents write it: a number, or a percentage of the configured one.
+    pub fn set_weight(&self, id: ServerId, text: &str, now_ms: u64) -> Result<(), WeightError> {
+        let s = self.server(id);
+        if text.is_empty() {
+            return Err(WeightError::Missing);
+        }
+        let digits = text.trim_start_matches(['+', '-']);
+        let end = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let sign = if text.starts_with('-') { -1 } else { 1 };
+        let number: i64 = digits[..end].parse().map_err(|_| WeightError::NoNumber)?;
+        let number = number.saturating_mul(sign);
+        let new = match &digits[end..] {
+            "%" if number < 0 => return Err(WeightError::Negative),
+            "%" => (i64::from(s.conf.weight).saturating_mul(number) / 100).min(WEIGHT_MAX),
+            "" if (0..=WEIGHT_MAX).contains(&number) => number,
+            "" => return Err(WeightError::Range),
+            _ => return Err(WeightError::Trailing),
+        } as u32;
+        let proxy = self.proxy(id.backend);
+        if proxy.balancer.is_static() && new != 0 && new != s.conf.weight {
+            return Err(WeightError::Static);
+        }
+        s.user_weight.store(new, Relaxed);
+        if s.op() != OpState::Starting {
+            s.effective_weight.store(new * WEIGHT_SCALE, Relaxed);
+        }
+        self.settle(id, now_ms);
+        Ok(())
+    }
+
+    /// The most connections a server may have, from now on; 0 for no limit.
+    pub fn set_maxconn(&self, id: ServerId, maxconn: u32) {
+        let s = self.server(id);
+        if s.minconn.load(Relaxed) == s.maxconn.load(Relaxed) {
+            s.minconn.store(maxconn, Relaxed);
+        }
+        s.maxconn.store(maxconn, Relaxed);
+        self.kick(id);
+    }
+
+    /// Ends the sessions on a server.
+    pub fn shutdown_sessions(&self, id: ServerId) {
+        self.server(id).shutdown_epoch.fetch_add(1, Relaxed);
+        self.shutdowns.raise();
+    }
+
+    /// Servers that `track` this one.
+    fn followers(&self, id: ServerId) -> Vec<ServerId> {
+        let p = self.proxy(id.backend);
+        let s = self.server(id);
+        let follows = |q: &ProxyState, t: &ServerState| {
+            t.conf
+                .track
+                .as_deref()
+                .is_some_and(|name| match name.split_once('/') {
+                    Some((backend, server)) => *backend == *p.name && *server == *s.name,
+                    None => q.id == p.id && *name == *s.name,
+                })
+        };
+        self.proxies
+            .iter()
+            .flat_map(|q| q.servers.iter().filter(|t| follows(q, t)).map(|t| t.id))
+            .collect()
+    }
+
+    /// Balancing and queues after a change of one server.
+    fn settle(&self, id: ServerId, now_ms: u64) {
+        let p = self.proxy(id.backend);
+        let s = self.server(id);
+        p.state_changed();
+        p.note_change(now_ms);
+        if !s.accepts_persistent() {
+            s.queue.wake_all();
+        }
+        self.kick(id);
+        if p.usable_servers() == 0 {
+            p.queue.wake_all();
+        }
+    }
+
+    fn kick(&self, id: ServerId) {
+        let fullconn = self.model.proxy(id.backend).fullconn;
+        self.proxy(id.backend).kick(fullconn);
+    }
+}
+
+impl ServerState {
+    /// Takes one of the server's slots unless all are taken.
+    pub fn take_slot(&self, backend_sessions: u32, fullconn: u32) -> bool {
+        let limit = self.dynamic_maxconn(backend_sessions, fullconn);
+        let taken = self.served.fetch_update(Relaxed, Relaxed, |n| {
+            (limit == 0 || n < limit).then_some(n + 1)
+        });
+        taken.is_ok()
+    }
+
+    /// Times and counts of a change to up or down.
+    pub fn note_change(&self, up: bool, now_ms: u64) {
+        let before = self.last_change_ms.swap(now_ms, Relaxed);
+        if up {
+            self.down_ms
+                .fetch_add(now_ms.saturating_sub(before), Relaxed);
+        } else {
+            self.down_count.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl ProxyState {
+    /// Grants free slots to waiters: after one joined, after a server came up or its `maxconn` grew.
+    pub fn kick(&self, fullconn: u32) {
+        for server in &self.servers {
+            let usable = self.balancer.uses(server.id.index);
+            while (!server.queue.is_empty() || (usable && !self.queue.is_empty()))
+                && server.take_slot(self.be.sessions.now(), fullconn)
+            {
+                if !server.queue.grant(server.id.index)
+                    && !(usable && self.queue.grant(server.id.index))
+                {
+                    server.served.fetch_sub(1, Relaxed);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Times and counts of the backend, when its last server left or its first one came.
+    pub fn note_change(&self, now_ms: u64) {
+        let usable = self.usable_servers() > 0;
+        let was_down = self.down.swap(!usable, Relaxed);
+        if was_down != usable {
+            return;
+        }
+        let before = self.last_change_ms.swap(now_ms, Relaxed);
+        if usable {
+            self.down_ms
+                .fetch_add(now_ms.saturating_sub(before), Relaxed);
+        } else {
+            self.down_count.fetch_add(1, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Agents (manual 5.2 `agent-check`): a program beside a server says, in a line of words, whether it is up, how much weight
+//! it wants, how many connections, and whether it drains. One task a server, on the main thread.
+//!
+//! That an agent cannot be reached says nothing of its server: its health checks tell that.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use sluice_config::model::PeerAddr;
+use sluice_engine::admin::AdminState;
+use sluice_engine::health::{CheckResult, CheckStatus};
+use sluice_engine::state::OpState;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::{Checked, change};
+use crate::clock;
+
+/// Most bytes of an answer that are looked at.
+const ANSWER_MAX: u64 = 4096;
+
+/// Asks one server's agent for as long as the process lives.
+pub async fn schedule(c: Rc<Checked>, first: Duration) {
+    tokio::time::sleep(first).await;
+    let conf = &c.server.conf;
+    let every = Duration::from_millis(conf.agent.inter_ms.unwrap_or(conf.check.inter_ms).max(1));
+    loop {
+        let started = Instant::now();
+        if !c.server.agent_probe.paused.load(Relaxed) && !c.shared.runtime.is_stopping() {
+            let answer = match tokio::time::timeout(every, ask(&c)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            };
+            let took_ms = started.elapsed().as_millis() as u64;
+            match answer {
+                // a command stopped the asking meanwhile
+                _ if c.server.agent_probe.paused.load(Relaxed) => {}
+                Ok(line) => obey(&c, &read(&line), took_ms),
+                Err(e) => note_failure(&c, &e, took_ms),
+            }
+        }
+        tokio::time::sleep_until(started + every).await;
+    }
+}
+
+/// One question: the answer's first line.
+async fn ask(c: &Checked) -> io::Result<String> {
+    let (conf, told) = (&c.server.conf.agent, &c.server.agent_probe);
+    let own = || match &**c.server.addr.load() {
+        PeerAddr::Ip { ip, .. } => Some(*ip),
+        _ => None,
+    };
+    let ip: Option<IpAddr> = told
+        .addr
+        .load_full()
+        .map(|ip| *ip)
+        .or(conf.addr)
+        .or_else(own);
+    let port = match told.port.load(Relaxed) {
+        0 => conf.port,
+        port => Some(port),
+    };
+    let (Some(ip), Some(port)) = (ip, port) else {
+        return Err(io::ErrorKind::AddrNotAvailable.into());
+    };
+    let mut io = TcpStream::connect(SocketAddr::new(ip, port)).await?;
+    let send = c.server.agent_send.load_full();
+    if let Some(text) = send.as_deref().or(conf.send.as_ref()) {
+        io.write_all(text.as_bytes()).await?;
+    }
+    let mut line = Vec::new();
+    let mut rest = io.take(ANSWER_MAX);
+    let mut chunk = [0; 512];
+    loop {
+        let n = rest.read(&mut chunk).await?;
+        line.extend_from_slice(&chunk[..n]);
+        if let Some(end) = line.iter().position(|b| matches!(b, b'\n' | b'\r')) {
+            line.truncate(end);
+            break;
+        }
+        if n == 0 {
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// What an answer says, each thing as it was said last.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// Up or not, and the word for it.
+    health: Option<(bool, String)>,
+    admin: Option<AdminState>,
+    weight: Option<String>,
+    maxconn: Option<u32>,
+    /// A word that means nothing.
+    error: Option<String>,
+    /// What stands behind `#`.
+    description: Option<String>,
+}
+
+/// Reads an answer: words between spaces, tabs and commas; a description behind `#`.
+fn read(line: &str) -> Said {
+    let mut said = Said::default();
+    let mut rest = line.trim();
+    while !rest.is_empty() {
+        if let Some(text) = rest.strip_prefix('#') {
+            said.description = Some(text.trim().to_owned());
+            break;
+        }
+        let end = rest.find([' ', '\t', ',']).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        rest = behind.trim_start_matches([' ', '\t', ',']);
+        match word.to_ascii_lowercase().as_str() {
+            "up" => said.health = Some((true, word.to_owned())),
+            "down" | "stopped" | "fail" => said.health = Some((false, word.to_owned())),
+            "ready" => said.admin = Some(AdminState::Ready),
+            "drain" => said.admin = Some(AdminState::Drain),
+            "maint" => said.admin = Some(AdminState::Maint),
+            w if w.ends_with('%') => said.weight = Some(w.to_owned()),
+            w if w
+                .strip_prefix("maxconn:")
+                .is_some_and(|n| n.parse::<u32>().is_ok()) =>
+            {
+                said.maxconn = w.strip_prefix("maxconn:").and_then(|n| n.parse().ok());
+            }
+            _ => {
+                said.error.get_or_insert_with(|| line.trim().to_owned());
+            }
+        }
+    }
+    said
+}
+
+/// Does what the agent says.
+fn obey(c: &Checked, said: &Said, took_ms: u64) {
+    let (rt, s) = (&c.shared.runtime, &c.server);
+    let now_ms = clock::mono_ms();
+    if let Some(admin) = said.admin {
+        rt.set_admin(s.id, admin, now_ms);
+    }
+    let mut error = said.error.clone();
+    if let Some(weight) = &said.weight
+        && rt.set_weight(s.id, weight, now_ms).is_err()
+    {
+        error = Some(weight.clone());
+    }
+    if let Some(maxconn) = said.maxconn {
+        rt.set_maxconn(s.id, maxconn);
+    }
+    let (status, info) = match (&said.health, error) {
+        (_, Some(what)) => (
+            CheckStatus::Unchanged,
+            format!("agent reports an error : {what}"),
+        ),
+        (Some((up, word)), None) => {
+            let status = match up {
+                true => CheckStatus::L7Ok,
+                false => CheckStatus::L7Status,
+            };
+            let info = match &said.description {
+                Some(text) => format!("via agent : {word} ({text})"),
+                None => format!("via agent : {word}"),
+            };
+            (status, info)
+        }
+        (None, None) => (CheckStatus::Unchanged, String::new()),
+    };
+    let health = {
+        let mut h = s
+            .agent_health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let (Some((up, _)), true) = (&said.health, status != CheckStatus::Unchanged) {
+            h.counter = u32::from(*up);
+        }
+        h.last = CheckResult {
+            status,
+            code: 0,
+            info,
+            duration_ms: took_ms,
+        };
+        h.clone()
+    };
+    if status == CheckStatus::Unchanged {
+        return;
+    }
+    let healthy = !s.conf.check.enabled
+        || s.health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_up();
+    match (health.is_up(), s.op()) {
+        (true, OpState::Stopped) if healthy => change::went_up(c, &health),
+        (false, op) if op != OpState::Stopped => change::went_down(c, &health),
+        _ => {}
+    }
+}
+
+/// The agent could not be asked: only the page shows it.
+fn note_failure(c: &Checked, e: &io::Error, took_ms: u64) {
+    let status = match e.kind() {
+        io::ErrorKind::TimedOut => CheckStatus::L4Timeout,
+        _ => CheckStatus::L4Con,
+    };
+    let text = e.to_string();
+    let mut h = c
+        .server
+        .agent_health
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    h.last = CheckResult {
+        status,
+        code: 0,
+        info: text
+            .split(" (os error")
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        duration_ms: took_ms,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_word_by_word() {
+        let check = |line: &str, expect: Said| assert_eq!(read(line), expect, "{line}");
+        let up = |up, word: &str| Some((up, word.to_owned()));
+        check(
+            "75%,up",
+            Said {
+                health: up(true, "up"),
+                weight: Some("75%".into()),
+                ..Said::default()
+            },
+        );
+        check(
+            "drain maxconn:30\t10%",
+            Said {
+                admin: Some(AdminState::Drain),
+                maxconn: Some(30),
+                weight: Some("10%".into()),
+                ..Said::default()
+            },
+        );
+        check(
+            "down #out for lunch",
+            Said {
+                health: up(false, "down"),
+                description: Some("out for lunch".into()),
+                ..Said::default()
+            },
+        );
+        check(
+            "stopped#x",
+            Said {
+                error: Some("stopped#x".into()),
+                ..Said::default()
+            },
+        );
+        check("", Said::default());
+    }
+}
