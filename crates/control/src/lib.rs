@@ -9,4 +9,5 @@ pub mod fields;
 pub mod info;
 pub mod page;
 pub mod prometheus;
+pub mod sessions;
 pub mod stats;

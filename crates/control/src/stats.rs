@@ -139,7 +139,7 @@ fn apply(r: &StatsRequest<'_>, form: &str) -> &'static str {
             "arunn" if s.conf.agent.enabled => rt.set_agent(s.id, true, r.now_ms),
             "adown" if s.conf.agent.enabled => rt.set_agent(s.id, false, r.now_ms),
             "arunn" | "adown" => {}
-            "shutdown" => rt.shutdown_sessions(s.id),
+            "shutdown" => rt.shutdown_sessions(s.id, b'K'),
             _ => return "UNKN",
         }
         found += 1;

@@ -102,7 +102,7 @@ impl Runtime {
             s.note_change(is, now_ms);
         }
         if was && !is && s.conf.on_marked_down_shutdown_sessions {
-            self.shutdown_sessions(id);
+            self.shutdown_sessions(id, b'D');
         }
         let (maint, drain) = (s.admin() & admin::MAINT != 0, s.admin() & admin::DRAIN != 0);
         let flag = |on: bool, flag: u8| if on { (flag, 0) } else { (0, flag) };
@@ -147,7 +147,7 @@ impl Runtime {
             s.note_change(is, now_ms);
         }
         if was && !is && s.conf.on_marked_down_shutdown_sessions {
-            self.shutdown_sessions(id);
+            self.shutdown_sessions(id, b'D');
         }
         for follower in self.followers(id) {
             self.change_op(follower, op, now_ms);
@@ -197,9 +197,12 @@ impl Runtime {
         self.kick(id);
     }
 
-    /// Ends the sessions on a server.
-    pub fn shutdown_sessions(&self, id: ServerId) {
-        self.server(id).shutdown_epoch.fetch_add(1, Relaxed);
+    /// Ends the sessions on a server; logs show why by that character: `K` for a command, `D` for a server that went
+    /// down, `U` for a backup that is not needed any more.
+    pub fn shutdown_sessions(&self, id: ServerId, cause: u8) {
+        let s = self.server(id);
+        s.shutdown_cause.store(cause, Relaxed);
+        s.shutdown_epoch.fetch_add(1, Relaxed);
         self.shutdowns.raise();
     }
 
@@ -244,6 +247,14 @@ impl Runtime {
 }
 
 impl ServerState {
+    /// How often its sessions were ended, and why last.
+    pub fn shutdown(&self) -> (u64, u8) {
+        (
+            self.shutdown_epoch.load(Relaxed),
+            self.shutdown_cause.load(Relaxed),
+        )
+    }
+
     /// Takes one of the server's slots unless all are taken.
     pub fn take_slot(&self, backend_sessions: u32, fullconn: u32) -> bool {
         let limit = self.dynamic_maxconn(backend_sessions, fullconn);

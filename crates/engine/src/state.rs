@@ -164,6 +164,8 @@ pub struct ServerState {
     pub idle_conns: AtomicI64,
     /// Bumped when sessions on it must end (`on-marked-down shutdown-sessions`, `shutdown sessions server`).
     pub shutdown_epoch: AtomicU64,
+    /// Why: the character of the log's termination state.
+    pub shutdown_cause: AtomicU8,
 }
 
 /// What commands can change of how a server is asked.
@@ -355,6 +357,7 @@ fn server_state(backend: ProxyId, index: u32, s: &Arc<model::Server>, now_ms: u6
         failed_checks: AtomicU64::new(0),
         idle_conns: AtomicI64::new(0),
         shutdown_epoch: AtomicU64::new(0),
+        shutdown_cause: AtomicU8::new(0),
         conf: s.clone(),
     }
 }

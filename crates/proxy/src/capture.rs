@@ -43,7 +43,7 @@ pub fn show(rt: &sluice_engine::Runtime) -> String {
     let kept = last();
     let mut out = format!(
         "Total events captured on [{}] : {}\n",
-        crate::logs::bsd_date(crate::clock::read().wall_us / 1_000_000),
+        crate::logs::log_date(crate::clock::read().wall_us),
         kept.iter().map(|m| m.number).max().unwrap_or(0)
     );
     for m in &kept {
@@ -52,7 +52,7 @@ pub fn show(rt: &sluice_engine::Runtime) -> String {
         let _ = writeln!(
             out,
             "\n[{}] {side} {} (#{}): invalid {}",
-            crate::logs::bsd_date(m.wall_us / 1_000_000),
+            crate::logs::log_date(m.wall_us),
             rt.proxy(m.proxy).name,
             m.proxy.0,
             if m.is_request { "request" } else { "response" }

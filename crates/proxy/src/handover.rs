@@ -16,6 +16,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use sluice_config::model::{Bind, ListenAddr};
+use sluice_expr::ProxyId;
 use socket2::{SockAddr, SockRef, Socket, Type};
 
 use crate::net::listen::{self, Bound};
@@ -35,8 +36,22 @@ const NAMES_MAX: usize = 255 + 255 + 2 + 4;
 /// A socket to give.
 pub struct Offered {
     pub fd: OwnedFd,
+    /// Whose it is; none for a command socket.
+    pub frontend: Option<ProxyId>,
     pub interface: Option<String>,
     pub namespace: Option<String>,
+}
+
+impl Offered {
+    /// The same with another descriptor.
+    pub fn try_clone(&self) -> io::Result<Offered> {
+        Ok(Offered {
+            fd: self.fd.try_clone()?,
+            frontend: self.frontend,
+            interface: self.interface.clone(),
+            namespace: self.namespace.clone(),
+        })
+    }
 }
 
 /// Gives all sockets to the process behind `to`. It blocks: not for a thread that serves traffic.
@@ -231,6 +246,7 @@ mod tests {
     fn offered(fd: impl Into<OwnedFd>, interface: Option<&str>) -> Offered {
         Offered {
             fd: fd.into(),
+            frontend: None,
             interface: interface.map(String::from),
             namespace: None,
         }

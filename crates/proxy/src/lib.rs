@@ -13,6 +13,7 @@ pub mod clock;
 mod cpu;
 pub mod handover;
 mod lists;
+pub mod live;
 pub mod logs;
 pub mod net;
 pub mod session;

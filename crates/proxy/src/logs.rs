@@ -329,6 +329,17 @@ pub fn bsd_date(secs: i64) -> String {
     )
 }
 
+/// `dd/Mmm/yyyy:hh:mm:ss.mmm`, local time: the date of traffic logs.
+pub fn log_date(wall_us: i64) -> String {
+    let secs = wall_us.div_euclid(1_000_000);
+    let (y, month, day, h, m, s) = civil(secs + i64::from(zone::at(secs).0));
+    let ms = wall_us.rem_euclid(1_000_000) / 1000;
+    format!(
+        "{day:02}/{}/{y}:{h:02}:{m:02}:{s:02}.{ms:03}",
+        MONTHS[month as usize - 1]
+    )
+}
+
 /// ISO 8601 with microseconds and the local offset.
 fn iso(secs: i64, micros: i64) -> String {
     let offset = zone::at(secs).0;

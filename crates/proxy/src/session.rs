@@ -15,6 +15,7 @@ use sluice_expr::env::{Addr, ConnInfo};
 use sluice_expr::vars::{Usage, Vars};
 
 use crate::backend::ServerConn;
+use crate::live::Key;
 use crate::net::{Buf, Timer, Transport};
 use crate::stream::rules::Verdict;
 use crate::stream::{Stream, http, tcp};
@@ -35,6 +36,8 @@ pub struct SessionData {
     pub last_end_us: u64,
     /// Time a handshake (PROXY protocol, later TLS) took, ms.
     pub handshake_ms: i32,
+    /// Its place among the worker's sessions.
+    pub live: Option<Key>,
     pub listener_id: u32,
     pub listener_name: Option<Arc<str>>,
     /// The server that answered the previous request of this session, for `prefer-last-server` and private reuse.
@@ -84,9 +87,14 @@ pub async fn run(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
 }
 
 async fn serve(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
+    let local = net::listen::local_addr(&io, &l.listener.addr);
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&io);
+    let ends = (peer.clone(), local.clone());
+    let key = w.live.enter(w.id, ends, &l.proxy, l.listener.id, fd);
     let _counted = Counted {
         w: w.clone(),
         l: l.clone(),
+        key,
     };
     let mut client = Client {
         io,
@@ -97,7 +105,7 @@ async fn serve(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
         own: None,
         idle: None,
     };
-    let Some(sess) = Box::pin(begin(&w, &l, &mut client, peer)).await else {
+    let Some(sess) = Box::pin(begin(&w, &l, &mut client, (peer, local), key)).await else {
         return;
     };
     match l.proxy.mode {
@@ -111,11 +119,11 @@ async fn begin(
     w: &Rc<Worker>,
     l: &Listener,
     client: &mut Client,
-    peer: Addr,
+    (peer, local): (Addr, Addr),
+    key: Key,
 ) -> Option<Box<SessionData>> {
     let bind = &l.proxy.binds[l.bind];
     let now = clock::now();
-    let local = net::listen::local_addr(&client.io, &l.listener.addr);
     let mut sess = Box::new(SessionData {
         client: ConnInfo {
             src: peer.clone(),
@@ -127,6 +135,7 @@ async fn begin(
         },
         client_fd: Some(std::os::fd::AsRawFd::as_raw_fd(&client.io)),
         accept_mono_us: now.mono_us,
+        live: Some(key),
         listener_id: l.listener.id,
         listener_name: l.listener.name.clone(),
         vars: RefCell::new(SessionVars {
@@ -213,10 +222,12 @@ pub fn end_at_once(client: &Client, verdict: Verdict) {
 struct Counted {
     w: Rc<Worker>,
     l: Rc<Listener>,
+    key: Key,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
+        self.w.live.leave(self.key);
         self.l.state.fe.conns.leave();
         self.l.listener.counters.conns.leave();
         self.w.runtime().counters.conns.leave();

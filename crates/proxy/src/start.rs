@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sluice_config::model::{ListenAddr, Model, Shards};
 use sluice_engine::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::accept;
 use crate::handover::{Inherited, Offered};
@@ -134,6 +134,7 @@ impl Listeners {
                 let bind = &model.proxies[r.proxy].binds[r.bind];
                 Ok(Offered {
                     fd: r.bound.descriptor()?,
+                    frontend: Some(model.proxies[r.proxy].id),
                     interface: bind.interface.clone(),
                     namespace: bind.namespace.clone(),
                 })
@@ -249,9 +250,41 @@ pub fn describe(addr: &ListenAddr) -> String {
     }
 }
 
+/// What a worker is asked to do between its other work.
+type Question = Box<dyn FnOnce(&Rc<Worker>) + Send>;
+
+/// Asks the workers from another thread.
+#[derive(Clone)]
+pub struct Asker {
+    to: Vec<mpsc::UnboundedSender<Question>>,
+}
+
+/// How long a worker may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+impl Asker {
+    /// Each worker's answer, without those who have none in time.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        question: impl Fn(&Rc<Worker>) -> T + Clone + Send + 'static,
+    ) -> Vec<T> {
+        let (answer, answers) = std::sync::mpsc::channel();
+        for to in &self.to {
+            let (answer, question) = (answer.clone(), question.clone());
+            // a worker that is gone answers nothing
+            let _ = to.send(Box::new(move |w| _ = answer.send(question(w))));
+        }
+        drop(answer);
+        let until = std::time::Instant::now() + ANSWER_WITHIN;
+        let left = || until.saturating_duration_since(std::time::Instant::now());
+        std::iter::from_fn(|| answers.recv_timeout(left()).ok()).collect()
+    }
+}
+
 /// The running workers.
 pub struct Workers {
     threads: Vec<JoinHandle<()>>,
+    asker: Asker,
     phase: watch::Sender<Phase>,
     alive: Arc<AtomicU32>,
 }
@@ -265,6 +298,7 @@ pub fn start(
     let (phase, _) = watch::channel(Phase::Run);
     let alive = Arc::new(AtomicU32::new(0));
     let mut threads = Vec::new();
+    let mut asker = Asker { to: Vec::new() };
     for (id, ready) in listeners.by_worker.into_iter().enumerate() {
         let (shared, rings, rx, alive) = (
             shared.clone(),
@@ -273,16 +307,19 @@ pub fn start(
             alive.clone(),
         );
         alive.fetch_add(1, Relaxed);
+        let (to, questions) = mpsc::unbounded_channel();
+        asker.to.push(to);
         let thread = std::thread::Builder::new()
             .name(format!("sluice-{}", id + 1))
             .spawn(move || {
                 let _gone = Gone(alive);
-                run_worker(id as u32, shared, rings, ready, rx);
+                run_worker(id as u32, shared, rings, ready, rx, questions);
             })?;
         threads.push(thread);
     }
     Ok(Workers {
         threads,
+        asker,
         phase,
         alive,
     })
@@ -298,6 +335,10 @@ impl Drop for Gone {
 }
 
 impl Workers {
+    /// A way to ask them.
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
+    }
     pub fn tell(&self, phase: Phase) {
         self.phase.send_replace(phase);
     }
@@ -319,6 +360,7 @@ fn run_worker(
     rings: Arc<Rings>,
     ready: Vec<Ready>,
     phase: watch::Receiver<Phase>,
+    questions: mpsc::UnboundedReceiver<Question>,
 ) {
     pin(&shared.runtime.model, id);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -335,7 +377,7 @@ fn run_worker(
         ^ u64::from(id) << 56;
     let logs = LogSender::new(shared.runtime.clone(), rings);
     let w = Worker::new(id, shared, logs, seed);
-    local.block_on(&runtime, worker(w, ready, phase));
+    local.block_on(&runtime, worker(w, ready, phase, questions));
 }
 
 /// Binds the thread to its CPUs (`cpu-map`). A CPU that the machine lacks was warned about at load.
@@ -357,7 +399,12 @@ fn pin(model: &Model, id: u32) {
     }
 }
 
-async fn worker(w: Rc<Worker>, ready: Vec<Ready>, mut phase: watch::Receiver<Phase>) {
+async fn worker(
+    w: Rc<Worker>,
+    ready: Vec<Ready>,
+    mut phase: watch::Receiver<Phase>,
+    mut questions: mpsc::UnboundedReceiver<Question>,
+) {
     let rt: Arc<Runtime> = w.runtime().clone();
     let mut accepting = tokio::task::JoinSet::new();
     for r in ready {
@@ -368,9 +415,28 @@ async fn worker(w: Rc<Worker>, ready: Vec<Ready>, mut phase: watch::Receiver<Pha
             state,
             bind: r.bind,
         });
-        accepting.spawn_local(accept::run(w.clone(), l, r.bound));
+        let id = l.proxy.id;
+        let task = accepting.spawn_local(accept::run(w.clone(), l, r.bound));
+        w.accepting.borrow_mut().push((id, task));
     }
     let sweeper = tokio::task::spawn_local(sweep(w.clone()));
+    let asked = w.clone();
+    let answering = tokio::task::spawn_local(async move {
+        let mut seen = 0;
+        loop {
+            let raised = std::future::poll_fn(|cx| {
+                let shutdowns = &asked.runtime().shutdowns;
+                shutdowns.poll_raised(asked.id as usize, &mut seen, cx)
+            });
+            tokio::select! {
+                question = questions.recv() => match question {
+                    Some(question) => question(&asked),
+                    None => return,
+                },
+                () = raised => asked.live.shutdown_stale(asked.runtime()),
+            }
+        }
+    });
     while *phase.borrow_and_update() == Phase::Run && phase.changed().await.is_ok() {}
     w.stop();
     while accepting.join_next().await.is_some() {}
@@ -383,6 +449,7 @@ async fn worker(w: Rc<Worker>, ready: Vec<Ready>, mut phase: watch::Receiver<Pha
         }
     }
     sweeper.abort();
+    answering.abort();
 }
 
 /// Once a second: idle server connections.

@@ -239,6 +239,12 @@ pub fn daemonize() -> io::Result<Forked> {
     }
 }
 
+/// Shuts both directions of a socket that another task owns: its reads end, its writes fail.
+pub fn shut(fd: RawFd) {
+    // SAFETY: shutdown(2) touches no memory of ours; on a number that is no socket any more it fails.
+    unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+}
+
 /// Sends a signal to a process. A process that is gone already is no fault.
 pub fn signal(pid: i32, number: i32) {
     // SAFETY: kill(2) touches no memory of ours.

@@ -9,11 +9,14 @@ use std::task::Waker;
 
 use sluice_config::model::Model;
 use sluice_engine::Runtime;
+use sluice_expr::ProxyId;
 use sluice_expr::vars::ProcVars;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
 use crate::backend::pool::Pools;
 use crate::clock;
+use crate::live::Sessions;
 use crate::logs::LogSender;
 use crate::net::{BufPool, Deadline, PipePool, since};
 use crate::stream::Stream;
@@ -66,6 +69,10 @@ pub struct Worker {
     pub stopped: Notify,
     /// Sessions that wait between requests now and then, to be woken when a soft stop begins.
     idle: RefCell<slab::Slab<Waker>>,
+    /// The tasks that accept, and for which frontend.
+    pub accepting: RefCell<Vec<(ProxyId, AbortHandle)>>,
+    /// The sessions, as commands see them.
+    pub live: Sessions,
     /// Sessions alive.
     pub sessions: Cell<usize>,
 }
@@ -86,6 +93,8 @@ impl Worker {
             stopped_at: Cell::new(None),
             stopped: Notify::new(),
             idle: RefCell::default(),
+            accepting: RefCell::default(),
+            live: Sessions::default(),
             sessions: Cell::new(0),
             shared,
         })
@@ -130,6 +139,16 @@ impl Worker {
 
     pub fn is_stopping(&self) -> bool {
         self.stopping.get()
+    }
+
+    /// Closes the listening sockets of a frontend (`shutdown frontend`).
+    pub fn stop_frontend(&self, id: ProxyId) {
+        self.accepting.borrow_mut().retain(|(of, task)| {
+            if *of == id {
+                task.abort();
+            }
+            *of != id
+        });
     }
 
     /// Begins the soft stop: sessions that wait for a request end.

@@ -10,14 +10,17 @@ use std::time::Duration;
 
 use sluice_config::model::{CliLevel, Model, SeverityOutput};
 use sluice_control::cli::{self, Host, Session};
+use sluice_control::sessions::SessionRow;
 use sluice_engine::Runtime;
+use sluice_expr::ProxyId;
 use sluice_expr::env::Now;
 use sluice_expr::vars::{Scope, VarRef};
 use sluice_proxy::handover::{self, Inherited, Offered};
 use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen::{self, Bound};
-use sluice_proxy::worker::Shared;
-use sluice_proxy::{capture, clock};
+use sluice_proxy::start::Asker;
+use sluice_proxy::worker::{Shared, Worker};
+use sluice_proxy::{capture, clock, logs};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
@@ -65,6 +68,7 @@ pub fn offered(sockets: &[CommandSocket]) -> io::Result<Vec<Offered>> {
     let offer = |s: &CommandSocket| {
         Ok(Offered {
             fd: s.bound.descriptor()?,
+            frontend: None,
             interface: None,
             namespace: None,
         })
@@ -76,6 +80,7 @@ pub fn offered(sockets: &[CommandSocket]) -> io::Result<Vec<Offered>> {
 pub struct Shell {
     pub shared: Arc<Shared>,
     pub rings: Arc<Rings>,
+    workers: Asker,
     /// A descriptor of every listening socket, until the soft stop begins.
     pub offered: RefCell<Rc<Vec<Offered>>>,
     /// `stats maxconn`
@@ -83,11 +88,17 @@ pub struct Shell {
 }
 
 impl Shell {
-    pub fn new(shared: Arc<Shared>, rings: Arc<Rings>, offered: Vec<Offered>) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        rings: Arc<Rings>,
+        workers: Asker,
+        offered: Vec<Offered>,
+    ) -> Self {
         let slots = shared.runtime.model.global.stats_maxconn.max(1) as usize;
         Shell {
             shared,
             rings,
+            workers,
             offered: RefCell::new(Rc::new(offered)),
             slots: Arc::new(Semaphore::new(slots)),
         }
@@ -103,6 +114,27 @@ impl Host for Shell {
     }
     fn ring(&self, name: &str) -> Option<Vec<Vec<u8>>> {
         self.rings.lines(name)
+    }
+    fn sessions(&self) -> Vec<SessionRow> {
+        let rows = |w: &Rc<Worker>| w.live.rows(w.runtime(), w.id);
+        self.workers.ask(rows).into_iter().flatten().collect()
+    }
+    fn shutdown_session(&self, id: u64) -> bool {
+        self.workers
+            .ask(move |w| w.live.shutdown(id))
+            .contains(&true)
+    }
+    fn shutdown_frontend(&self, id: ProxyId) {
+        let kept: Vec<Offered> = {
+            let offered = self.offered.borrow();
+            let others = offered.iter().filter(|o| o.frontend != Some(id));
+            others.filter_map(|o| o.try_clone().ok()).collect()
+        };
+        self.offered.replace(Rc::new(kept));
+        self.workers.ask(move |w| w.stop_frontend(id));
+    }
+    fn date(&self, wall_us: i64) -> String {
+        logs::log_date(wall_us)
     }
     fn errors(&self) -> String {
         capture::show(&self.shared.runtime)
@@ -212,13 +244,7 @@ async fn give_listeners(shell: &Shell, io: &UnixStream) {
         .offered
         .borrow()
         .iter()
-        .filter_map(|o| {
-            Some(Offered {
-                fd: o.fd.try_clone().ok()?,
-                interface: o.interface.clone(),
-                namespace: o.namespace.clone(),
-            })
-        })
+        .filter_map(|o| o.try_clone().ok())
         .collect();
     let Ok(io) = io.as_fd().try_clone_to_owned() else {
         return;

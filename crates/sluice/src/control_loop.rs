@@ -39,7 +39,12 @@ pub fn run(
         .enable_all()
         .build()?;
     let local = tokio::task::LocalSet::new();
-    let shell = Rc::new(Shell::new(shared.clone(), rings.clone(), offered));
+    let shell = Rc::new(Shell::new(
+        shared.clone(),
+        rings.clone(),
+        workers.asker(),
+        offered,
+    ));
     let code = local.block_on(&runtime, async {
         let doors = sockets
             .into_iter()

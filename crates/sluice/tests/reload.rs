@@ -462,3 +462,36 @@ fn the_one_who_starts_a_daemon_waits_for_it() {
         wait_until("the end of the daemon", || get(site.addr).is_err());
     }
 }
+
+#[test]
+fn a_session_is_ended_by_its_number() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let site = Site::new("session");
+    let text = format!(
+        "global\n  stats socket {} level admin\ndefaults\n  mode tcp\n  timeout client 20s\n  timeout server 20s\n  \
+         timeout connect 1s\nlisten f\n  bind {}\n  server s {}\n",
+        site.socket().display(),
+        site.addr,
+        server.local_addr().expect("an address")
+    );
+    std::fs::write(site.config(), text).expect("a configuration");
+    let _process = site.start(SLUICE, &["-db"]);
+    site.wait_for_pid("the start", |_| true);
+    let mut client = TcpStream::connect(site.addr).expect("a connection");
+    client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let (mut far, _) = server.accept().expect("the other end");
+    far.write_all(b"hello").expect("bytes are taken");
+    let mut hello = [0; 5];
+    client.read_exact(&mut hello).expect("bytes arrive");
+
+    let list = site.command("show sess");
+    let (id, rest) = list.split_once(':').expect("a session");
+    assert!(rest.contains(" fe=f be=f srv=s "), "{list}");
+    let all = site.command(&format!("show sess {id}"));
+    assert!(all.contains("  server=s (id=1) addr=127.0.0.1:"), "{all}");
+    assert_eq!(site.command(&format!("shutdown session {id}")), "\n");
+    assert_eq!(client.read(&mut hello).unwrap_or(0), 0);
+    wait_until("the end of the session", || {
+        site.command("show sess") == "\n"
+    });
+}

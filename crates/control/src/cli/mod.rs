@@ -1,20 +1,24 @@
 //! The runtime command line (management guide, chapter 9.3): one table of commands, from which help, completion of
 //! wrong words and `-dKcli` are made.
 //!
-//! `show` reads, `server` and `process` change servers, frontends and the process, `lists` changes maps and ACLs; `later`
+//! `show` reads, `server` and `process` change servers, frontends and the process, `sessions` lists and ends sessions, `lists` changes maps and ACLs; `later`
 //! names what is still to come.
 
 mod later;
 mod lists;
 mod process;
 mod server;
+mod sessions;
 mod show;
 
 pub use later::{LATER, LaterCommand};
 
 use sluice_config::model::{CliLevel, SeverityOutput};
 use sluice_engine::Runtime;
+use sluice_expr::ProxyId;
 use sluice_expr::env::Now;
+
+use crate::sessions::SessionRow;
 
 /// One connection's state.
 #[derive(Debug, Clone)]
@@ -53,6 +57,14 @@ pub trait Host {
     fn now(&self) -> Now;
     /// Lines of a ring, oldest first.
     fn ring(&self, name: &str) -> Option<Vec<Vec<u8>>>;
+    /// The sessions that have a stream now.
+    fn sessions(&self) -> Vec<SessionRow>;
+    /// Ends a session; false when there is none of that number.
+    fn shutdown_session(&self, id: u64) -> bool;
+    /// Closes a frontend's listening sockets for good.
+    fn shutdown_frontend(&self, id: ProxyId);
+    /// A moment as logs write it, in local time.
+    fn date(&self, wall_us: i64) -> String;
     /// The last malformed messages (`show errors`), written out.
     fn errors(&self) -> String;
     /// A process-wide variable's value as text.
@@ -108,6 +120,7 @@ impl<'a> Call<'a> {
 
 const ERROR: usize = 3;
 const WARNING: usize = 4;
+const NOTICE: usize = 5;
 const INFO: usize = 6;
 
 fn say(severity: SeverityOutput, level: usize, text: &str) -> String {
@@ -137,6 +150,7 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
         .iter()
         .chain(server::COMMANDS)
         .chain(process::COMMANDS)
+        .chain(sessions::COMMANDS)
         .chain(lists::COMMANDS)
         .chain(SESSION)
         .collect();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sluice_config::model::CliLevel;
 use sluice_engine::ProxyState;
 
-use super::{Call, Command};
+use super::{Call, Command, NOTICE};
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -39,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
                 c.error("Frontend was previously shut down, cannot enable.\n")
             }
             Ok(p) if !p.disabled.swap(false, Relaxed) => {
-                c.error("All sockets are already enabled.\n")
+                c.say(NOTICE, "All sockets are already enabled.\n")
             }
             Ok(_) => String::new(),
             Err(e) => c.error(e),
@@ -55,7 +55,7 @@ pub const COMMANDS: &[Command] = &[
                 c.error("Frontend was previously shut down, cannot disable.\n")
             }
             Ok(p) if p.disabled.swap(true, Relaxed) => {
-                c.error("All sockets are already disabled.\n")
+                c.say(NOTICE, "All sockets are already disabled.\n")
             }
             Ok(_) => String::new(),
             Err(e) => c.error(e),
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// The frontend an argument names.
-fn frontend<'a>(c: &Call<'a>) -> Result<&'a ProxyState, &'static str> {
+pub(super) fn frontend<'a>(c: &Call<'a>) -> Result<&'a ProxyState, &'static str> {
     if c.arg(0).is_empty() {
         return Err("A frontend name is expected.\n");
     }

@@ -96,7 +96,7 @@ pub const COMMANDS: &[Command] = &[
         level: CliLevel::Admin,
         run: |c| {
             with_server(c, |c, s| {
-                c.rt().shutdown_sessions(s.id);
+                c.rt().shutdown_sessions(s.id, b'K');
                 String::new()
             })
         },

@@ -30,7 +30,7 @@ pub fn went_up(c: &Checked, h: &Health) {
     c.shared.runtime.change_op(s.id, op, clock::mono_ms());
     if s.conf.on_marked_up_shutdown_backup_sessions {
         for b in c.backend.servers.iter().filter(|b| b.conf.backup) {
-            c.shared.runtime.shutdown_sessions(b.id);
+            c.shared.runtime.shutdown_sessions(b.id, b'U');
         }
     }
     let text = format!(

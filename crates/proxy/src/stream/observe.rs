@@ -26,6 +26,7 @@ impl Stream {
         let t = &l.proxy.timeouts;
         self.info.client_timeout_ms = t.client_ms.unwrap_or(0);
         self.counted = (0, 0);
+        self.w.live.begin(self.sess.live);
     }
 
     /// A frontend without a log format logs who connects, and nothing at the end.
@@ -199,6 +200,9 @@ impl Stream {
             w.runtime().proxy(id.backend).be.reuses.inc();
         }
         self.held.server = Some(id);
+        let epoch = server.shutdown().0;
+        w.live
+            .on_server(self.sess.live, id, epoch, self.sess.server_fd);
     }
 
     fn leave_server(&mut self) {
@@ -276,6 +280,9 @@ impl Stream {
             self.info.tu_ms = self.info.tt_ms;
         }
         self.sess.last_end_us = self.now.mono_us;
+        if let Some(cause) = self.w.live.end(self.sess.live) {
+            self.info.term_cause = cause;
+        }
         self.count_ended();
         // The line of an ended stream no longer counts the stream itself on its server and backend.
         self.leave_server();

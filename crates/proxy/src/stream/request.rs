@@ -431,6 +431,7 @@ impl Stream {
         be.be.req_total.inc();
         be.be.last_session_ms.set(now_ms);
         self.held.backend = Some(id);
+        self.w.live.on_backend(self.sess.live, id);
         self.note_limits();
     }
 

@@ -79,6 +79,7 @@ impl Stream {
                 (conn.reused, left == self.set.retries.unwrap_or(be.retries));
             let outcome = self.exchange(client, conn, be, left > 0).await;
             self.sess.server_fd = None;
+            self.w.live.off_server(self.sess.live);
             drop(slot);
             match outcome {
                 Outcome::Finished(fate) => return fate,

@@ -101,6 +101,7 @@ impl Stream {
         let tunnel = self.tunnel_timeout_ms();
         super::relay::relay(self, client, &mut conn, tunnel).await;
         self.sess.server_fd = None;
+        self.w.live.off_server(self.sess.live);
         drop(slot);
         false
     }
