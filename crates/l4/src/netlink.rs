@@ -71,7 +71,12 @@ pub struct Hop {
 pub struct Netlink {
     socket: OwnedFd,
     sequence: u32,
+    /// Kept between questions: thousands of routes are asked for one by one.
+    buffer: Vec<u8>,
 }
+
+/// Longest datagram of an answer.
+const ANSWER_MAX: usize = 1 << 18;
 
 /// Attributes under construction.
 #[derive(Default)]
@@ -200,6 +205,7 @@ impl Netlink {
         Ok(Netlink {
             socket,
             sequence: 0,
+            buffer: Vec::new(),
         })
     }
 
@@ -213,10 +219,17 @@ impl Netlink {
         out.extend([0; 4]);
         out.extend(body);
         send(&self.socket, &out, SendFlags::empty())?;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(ANSWER_MAX, 0);
+        let answer = self.gather(flags, &mut buffer);
+        self.buffer = buffer;
+        answer
+    }
+
+    fn gather(&mut self, flags: u16, buffer: &mut [u8]) -> io::Result<Vec<(u16, Vec<u8>)>> {
         let mut answer = Vec::new();
-        let mut buffer = vec![0; 1 << 18];
         loop {
-            let (length, _) = recv(&self.socket, &mut buffer[..], RecvFlags::empty())?;
+            let (length, _) = recv(&self.socket, &mut *buffer, RecvFlags::empty())?;
             let datagram = buffer.get(..length).unwrap_or_default();
             if number32(datagram, 8) != self.sequence {
                 // The rest of an answer that an earlier question gave up on.

@@ -89,6 +89,8 @@ pub struct Director {
     egress: HashMap<IpAddr, Egress>,
     settings: Settings,
     servers_max: u32,
+    /// The last sweep, or a packet since, may have left connections on some server.
+    loaded: bool,
 }
 
 /// As many services as the maps `cursors` and `service_tallies` hold.
@@ -110,6 +112,7 @@ impl Director {
             egress: HashMap::new(),
             settings,
             servers_max: sizes.servers,
+            loaded: true,
         })
     }
 
@@ -485,6 +488,11 @@ impl Director {
         for key in dead {
             self.programs.remove_flow(&key)?;
         }
+        // Nothing was counted and nothing was before: thousands of idle servers need no writing.
+        if counts.is_empty() && !self.loaded {
+            return Ok(alive);
+        }
+        self.loaded = !counts.is_empty();
         for (index, _) in self.slots.values() {
             let (active, inactive) = counts.get(index).copied().unwrap_or_default();
             self.programs.set_load(*index, active, inactive)?;

@@ -43,6 +43,18 @@ impl Neighbours {
     /// Resolves every server of the director. Unknown ones are asked for and found in a later round.
     pub fn refresh(&mut self, director: &mut Director) -> anyhow::Result<Found> {
         self.rounds += 1;
+        let servers = director.server_addresses();
+        self.resolve(director, servers)
+    }
+
+    /// Resolves the servers that came since the last round: a reload of thousands waits for no more.
+    pub fn resolve_new(&mut self, director: &mut Director) -> anyhow::Result<Found> {
+        let mut servers = director.server_addresses();
+        servers.retain(|ip| director.egress(*ip).is_none());
+        self.resolve(director, servers)
+    }
+
+    fn resolve(&mut self, director: &mut Director, servers: Vec<IpAddr>) -> anyhow::Result<Found> {
         let links: HashMap<u32, Link> = self
             .netlink
             .links()?
@@ -60,7 +72,7 @@ impl Neighbours {
         let mut ask: BTreeSet<(u32, IpAddr)> = BTreeSet::new();
         let mut egresses = HashMap::new();
         let mut found = Found::default();
-        for ip in director.server_addresses() {
+        for ip in servers {
             let egress = self.route(ip).and_then(|hop| {
                 let link = links.get(&hop.ifindex)?;
                 let next = hop.gateway.unwrap_or(ip);

@@ -2,7 +2,7 @@
 
 use super::checks::{Checks, Report};
 use super::control::{self, Asked};
-use super::neighbours::{Neighbours, REFRESH_S};
+use super::neighbours::{Found, Neighbours, REFRESH_S};
 use super::routers::{Command, Notice, Options, Routers, now_us};
 use super::scripts::{self, Trackers};
 use super::sync;
@@ -233,6 +233,16 @@ fn say_some(addresses: &[std::net::IpAddr], what: &str) {
     }
 }
 
+fn say_found(found: Result<Found>) {
+    match found {
+        Ok(found) => {
+            say_some(&found.lost, "no next hop yet");
+            say_some(&found.resolved, "next hop found");
+        }
+        Err(e) => println!("neighbours: {e:#}"),
+    }
+}
+
 impl Work {
     /// Interfaces that packets come in on: given, or those the configuration names, or all with a carrier.
     fn interfaces(&self, all: &[crate::netlink::Link]) -> Vec<String> {
@@ -328,7 +338,7 @@ impl Work {
             director.set_settings(settings(&self.options, &self.config))?;
         }
         self.apply()?;
-        self.refresh();
+        self.resolve_new();
         Ok(())
     }
 
@@ -378,12 +388,12 @@ impl Work {
         let Some(director) = &mut self.director else {
             return;
         };
-        match self.neighbours.refresh(director) {
-            Ok(found) => {
-                say_some(&found.lost, "no next hop yet");
-                say_some(&found.resolved, "next hop found");
-            }
-            Err(e) => println!("neighbours: {e:#}"),
+        say_found(self.neighbours.refresh(director));
+    }
+
+    pub(super) fn resolve_new(&mut self) {
+        if let Some(director) = &mut self.director {
+            say_found(self.neighbours.resolve_new(director));
         }
     }
 

@@ -110,7 +110,7 @@ impl Work {
             self.event(&name, &e);
         }
         self.apply().map_err(|e| format!("{e:#}"))?;
-        self.refresh();
+        self.resolve_new();
         Ok(json!("done"))
     }
 
