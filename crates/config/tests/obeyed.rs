@@ -17,7 +17,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("Tune::http_cookielen", "applied to the captured cookies"),
     ("Proxy::clf", "part of the compiled format"),
     ("Proxy::hash_balance_factor", "part of hash_type"),
-    ("Server::init_addr", "decides whether names are looked up"),
     ("LogTarget::from_global", "for the ones who show logs"),
     (
         "Model::req_captures_max",
@@ -32,8 +31,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("CheckParams::via_socks4", "check-via-socks4"),
     ("Global::http_err_codes", "http-err-codes"),
     ("Global::http_fail_codes", "http-fail-codes"),
-    ("Global::server_state_file", "server-state-file"),
-    ("Global::server_state_base", "server-state-base"),
     ("Tune::vars_check_max", "tune.vars.check-max-size"),
     ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
     (
@@ -44,8 +41,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("Bind::alpn", "bind ... alpn"),
     ("Proxy::dynamic_cookie_key", "dynamic-cookie-key"),
     ("Proxy::email_alert", "email-alert"),
-    ("Proxy::server_state", "load-server-state-from-file"),
-    ("Proxy::server_state_file", "server-state-file-name"),
     ("Server::tcp_md5sig", "server ... tcp-md5sig"),
     ("Server::namespace", "server ... namespace"),
     ("Server::log_bufsize", "server ... log-bufsize"),

@@ -104,16 +104,11 @@ impl Runtime {
         if was && !is && s.conf.on_marked_down_shutdown_sessions {
             self.shutdown_sessions(id, b'D');
         }
-        let (maint, drain) = (s.admin() & admin::MAINT != 0, s.admin() & admin::DRAIN != 0);
-        let flag = |on: bool, flag: u8| if on { (flag, 0) } else { (0, flag) };
-        let (m, d) = (
-            flag(maint, admin::INHERITED_MAINT),
-            flag(drain, admin::INHERITED_DRAIN),
-        );
+        let (set, clear) = inherited(s);
         for follower in self.followers(id) {
             let f = self.server(follower);
             let was = f.accepts_persistent();
-            f.change_admin(m.0 | d.0, m.1 | d.1);
+            f.change_admin(set, clear);
             self.admin_changed(follower, was, now_ms);
         }
         self.settle(id, now_ms);
@@ -206,6 +201,16 @@ impl Runtime {
         self.shutdowns.raise();
     }
 
+    /// Lets the followers of a server inherit its maintenance and drain, at the start.
+    pub fn pass_on(&self, id: ServerId) {
+        let (set, clear) = inherited(self.server(id));
+        for follower in self.followers(id) {
+            self.server(follower).change_admin(set, clear);
+            self.proxy(follower.backend).state_changed();
+            self.pass_on(follower);
+        }
+    }
+
     /// Servers that `track` this one.
     fn followers(&self, id: ServerId) -> Vec<ServerId> {
         let p = self.proxy(id.backend);
@@ -244,6 +249,20 @@ impl Runtime {
         let fullconn = self.model.proxy(id.backend).fullconn;
         self.proxy(id.backend).kick(fullconn);
     }
+}
+
+/// The flags its followers inherit from a server: to set, to clear.
+fn inherited(s: &ServerState) -> (u8, u8) {
+    let pairs = [
+        (admin::MAINT, admin::INHERITED_MAINT),
+        (admin::DRAIN, admin::INHERITED_DRAIN),
+    ];
+    pairs.into_iter().fold((0, 0), |(set, clear), (of, flag)| {
+        match s.admin() & of != 0 {
+            true => (set | flag, clear),
+            false => (set, clear | flag),
+        }
+    })
 }
 
 impl ServerState {

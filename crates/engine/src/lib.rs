@@ -9,6 +9,7 @@ pub mod counters;
 pub mod health;
 pub mod passive;
 pub mod queue;
+pub mod saved;
 pub mod shutdown;
 pub mod state;
 #[cfg(test)]

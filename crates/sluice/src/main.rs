@@ -13,6 +13,7 @@ mod limits;
 mod link;
 mod master;
 mod notify;
+mod state_file;
 mod version;
 
 use std::io::{IsTerminal, Write};
@@ -453,6 +454,9 @@ fn serve(flags: &Flags, model: Arc<Model>) -> anyhow::Result<ExitCode> {
             maxpipes: limits.maxpipes,
         },
     ));
+    for fault in state_file::restore(&runtime, sluice_proxy::clock::mono_ms()) {
+        warning(flags, &fault);
+    }
     let rings = Rings::new(&model);
     let shared = Arc::new(Shared {
         proc_vars: sluice_expr::vars::ProcVars::new(

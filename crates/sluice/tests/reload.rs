@@ -495,3 +495,45 @@ fn a_session_is_ended_by_its_number() {
         site.command("show sess") == "\n"
     });
 }
+
+#[test]
+fn server_states_come_back_from_their_file() {
+    let site = Site::new("states");
+    let state = site.dir.join("state");
+    let text = format!(
+        "global\n  stats socket {} level admin\n  server-state-file {}\n\
+         defaults\n  mode http\n  load-server-state-from-file global\n  timeout client 5s\n  timeout server 5s\n  \
+         timeout connect 1s\nfrontend f\n  bind {}\nbackend b\n  server s1 127.0.0.1:1 weight 10\n  \
+         server s2 127.0.0.1:2 disabled\n  server s3 127.0.0.1:3 track s4\n  \
+         server s4 127.0.0.1:4 check inter 1h\n",
+        site.socket().display(),
+        state.display(),
+        site.addr
+    );
+    std::fs::write(site.config(), text).expect("a configuration");
+    // without the time since the change and what checks found
+    let states = || -> Vec<String> {
+        let text = site.command("show servers state b");
+        let rows = text.lines().skip(2).filter(|l| !l.is_empty());
+        rows.map(|l| l.split(' ').skip(3).take(6).collect::<Vec<_>>().join(" "))
+            .collect()
+    };
+    let first = site.start(SLUICE, &["-db"]);
+    site.wait_for_pid("the start", |_| true);
+    for command in [
+        "set server b/s1 weight 7",
+        "set server b/s1 state drain",
+        "enable server b/s2",
+        "disable server b/s4",
+    ] {
+        assert_eq!(site.command(command), "\n", "{command}");
+    }
+    let before = states();
+    let flags = |row: usize| before[row].split(' ').nth(3).expect("a column").to_owned();
+    assert_eq!([0, 1, 2, 3].map(flags), ["8", "4", "2", "1"], "{before:?}");
+    std::fs::write(&state, site.command("show servers state")).expect("a file");
+    drop(first);
+    let second = site.start(SLUICE, &["-db"]);
+    site.wait_for_pid("the second start", |p| p == second.pid());
+    assert_eq!(states(), before);
+}

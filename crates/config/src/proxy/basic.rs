@@ -98,9 +98,6 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     .ignored(),
     kw("persist rdp-cookie*", Sections::DLB, "[(<name>)]", "stay with the server an RDP cookie names", persist_rdp).ignored(),
     kw("load-server-state-from-file", Sections::DLB, "{ global | local | none }", "which state file server states are taken from at start", |cx, line| {
-        if line.word(line.keyword_len) != "none" {
-            cx.no_effect(line, 0, "states are not kept over a restart: that is not implemented by Sluice yet");
-        }
         let among = [
             ("global", ServerStateSource::Global),
             ("local", ServerStateSource::Local),

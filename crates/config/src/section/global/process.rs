@@ -81,14 +81,13 @@ pub(super) static KEYWORDS: &[Keyword] = &[
         if first_time(cx, line, cx.raw.global.server_state_base.is_some()) {
             cx.global().server_state_base = Some(dir);
         }
-    }).no_effect("states are not kept over a restart: that is not implemented by Sluice yet"),
+    }),
     kw("server-state-file", G, "<file>", "file the states of servers are read from at start", |cx, line| {
-        cx.no_effect(line, 0, "states are not kept over a restart: that is not implemented by Sluice yet");
         let Some(file) = only_text(cx, line, "a file name") else { return };
         if first_time(cx, line, cx.raw.global.server_state_file.is_some()) {
             cx.global().server_state_file = Some(file);
         }
-    }).no_effect("states are not kept over a restart: that is not implemented by Sluice yet"),
+    }),
     harmless("insecure-fork-wanted", G, "Sluice starts no other program, and forbids itself nothing that this would allow")
         .doc("", "the process may start others while it runs").no(),
     harmless("insecure-setuid-wanted", G, "Sluice starts no other program, and forbids itself nothing that this would allow")
