@@ -424,6 +424,11 @@ pub trait Env {
     fn conn(&self, _side: Side) -> Option<&ConnInfo> {
         None
     }
+    /// The server's side with our own address ([`ConnInfo::src`]), which [`Env::conn`] may leave out: finding it costs
+    /// a system call, and few ask for it.
+    fn server_conn_from(&self) -> Option<&ConnInfo> {
+        self.conn(Side::Server)
+    }
     fn tcp_info(&self, _side: Side) -> Option<TcpInfo> {
         None
     }

@@ -12,8 +12,8 @@ impl Value<'_> {
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match self {
             Value::Bool(b) => out.push(if *b { b'1' } else { b'0' }),
-            Value::Sint(i) => write_display(out, i),
-            Value::Ipv4(a) => write_display(out, a),
+            Value::Sint(i) => write_number(out, *i),
+            Value::Ipv4(a) => write_ipv4(out, *a),
             Value::Ipv6(a) => write_ipv6(out, *a),
             Value::Str(s) => out.extend_from_slice(s),
             Value::Bin(s) => out.extend_from_slice(until_nul(s)),
@@ -32,6 +32,35 @@ pub(crate) fn known_method(m: Method) -> Option<&'static [u8]> {
 
 pub(crate) fn method_text(m: Method, other: &[u8]) -> &[u8] {
     known_method(m).unwrap_or(other)
+}
+
+/// A decimal number.
+pub(crate) fn write_number(out: &mut Vec<u8>, n: i64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut rest = n.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Dotted quad.
+fn write_ipv4(out: &mut Vec<u8>, a: Ipv4Addr) {
+    for (i, part) in a.octets().into_iter().enumerate() {
+        if i > 0 {
+            out.push(b'.');
+        }
+        write_number(out, part.into());
+    }
 }
 
 fn write_display(out: &mut Vec<u8>, it: impl std::fmt::Display) {

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,11 +22,13 @@ const SYSLOG_PORT: u16 = 514;
 pub struct LogSender {
     runtime: Arc<Runtime>,
     rings: Arc<Rings>,
-    udp4: Option<UdpSocket>,
-    udp6: Option<UdpSocket>,
+    /// UDP sockets by receiver, each connected: the kernel finds the way there once and not for every line.
+    udp: RefCell<Vec<(SocketAddr, UdpSocket)>>,
     unix: Option<UnixDatagram>,
     buf: RefCell<Vec<u8>>,
     line: RefCell<Vec<u8>>,
+    /// What stood before the last line of each target: it stays the same for a second.
+    envelopes: RefCell<Vec<Sealed>>,
     /// Messages seen by each sampling target, by its address in memory.
     samples: RefCell<HashMap<usize, u32>>,
 }
@@ -82,6 +84,16 @@ impl Rings {
     }
 }
 
+/// An envelope as it was written for a target, and what it depended on.
+struct Sealed {
+    /// The target's address in memory.
+    target: usize,
+    secs: i64,
+    level: u8,
+    tag: String,
+    text: Vec<u8>,
+}
+
 /// What goes around a message.
 pub struct Envelope<'a> {
     pub format: LogFormatKind,
@@ -97,22 +109,17 @@ pub struct Envelope<'a> {
 
 impl LogSender {
     pub fn new(runtime: Arc<Runtime>, rings: Arc<Rings>) -> Self {
-        let udp = |any: &str| {
-            let s = UdpSocket::bind(any).ok()?;
-            s.set_nonblocking(true).ok()?;
-            Some(s)
-        };
         let unix = UnixDatagram::unbound()
             .ok()
             .filter(|s| s.set_nonblocking(true).is_ok());
         LogSender {
             runtime,
             rings,
-            udp4: udp("0.0.0.0:0"),
-            udp6: udp("[::]:0"),
+            udp: RefCell::default(),
             unix,
             buf: RefCell::default(),
             line: RefCell::default(),
+            envelopes: RefCell::default(),
             samples: RefCell::default(),
         }
     }
@@ -195,24 +202,22 @@ impl LogSender {
             };
             let mut buf = self.buf.borrow_mut();
             buf.clear();
-            write_envelope(
-                &Envelope {
-                    format,
-                    facility: target.facility,
-                    level: level.max(target.min_level),
-                    tag: tag.or(g.log_tag.as_deref()).unwrap_or("haproxy"),
-                    // RFC 5424 has a dash for what is not told
-                    hostname: if g.log_send_hostname.is_none() && format == LogFormatKind::Rfc5424 {
-                        "-"
-                    } else {
-                        hostname
-                    },
-                    pid: self.runtime.pid,
-                    wall_us,
-                    structured,
+            let envelope = Envelope {
+                format,
+                facility: target.facility,
+                level: level.max(target.min_level),
+                tag: tag.or(g.log_tag.as_deref()).unwrap_or("haproxy"),
+                // RFC 5424 has a dash for what is not told
+                hostname: if g.log_send_hostname.is_none() && format == LogFormatKind::Rfc5424 {
+                    "-"
+                } else {
+                    hostname
                 },
-                &mut buf,
-            );
+                pid: self.runtime.pid,
+                wall_us,
+                structured,
+            };
+            self.seal(target, &envelope, &mut buf);
             buf.extend_from_slice(msg);
             buf.truncate(target.max_len.saturating_sub(1));
             buf.push(b'\n');
@@ -220,6 +225,57 @@ impl LogSender {
                 self.runtime.counters.dropped_logs.inc();
             }
         }
+    }
+
+    /// Writes the envelope, from memory where only the second tells one from the next.
+    fn seal(&self, target: &LogTarget, e: &Envelope<'_>, out: &mut Vec<u8>) {
+        if !matches!(e.format, LogFormatKind::Local | LogFormatKind::Rfc3164) {
+            return write_envelope(e, out);
+        }
+        let target = std::ptr::from_ref(target) as usize;
+        let secs = e.wall_us.div_euclid(1_000_000);
+        let mut known = self.envelopes.borrow_mut();
+        let at = known.iter().position(|s| s.target == target);
+        if let Some(s) = at.map(|at| &known[at]) {
+            if s.secs == secs && s.level == e.level && s.tag == e.tag {
+                return out.extend_from_slice(&s.text);
+            }
+        }
+        write_envelope(e, out);
+        let sealed = Sealed {
+            target,
+            secs,
+            level: e.level,
+            tag: e.tag.to_owned(),
+            text: out.clone(),
+        };
+        match at {
+            Some(at) => known[at] = sealed,
+            None => known.push(sealed),
+        }
+    }
+
+    /// Sends a datagram on the socket that is connected to the receiver.
+    fn send_udp(&self, to: SocketAddr, line: &[u8]) -> io::Result<()> {
+        let mut sockets = self.udp.borrow_mut();
+        let at = match sockets.iter().position(|(addr, _)| *addr == to) {
+            Some(at) => at,
+            None => {
+                sockets.push((to, connected_udp(to)?));
+                sockets.len() - 1
+            }
+        };
+        let send = || sockets[at].1.send(line).map(drop);
+        let sent = match send() {
+            // told of an earlier line, which met a closed port; this one was not sent yet
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => send(),
+            sent => sent,
+        };
+        if matches!(&sent, Err(e) if e.kind() != io::ErrorKind::WouldBlock) {
+            // the way there may have changed
+            sockets.swap_remove(at);
+        }
+        sent
     }
 
     fn sampled(&self, t: &LogTarget) -> bool {
@@ -241,12 +297,7 @@ impl LogSender {
                     PortSpec::Fixed(p) if *p != 0 => *p,
                     _ => SYSLOG_PORT,
                 };
-                let socket = if ip.is_ipv4() { &self.udp4 } else { &self.udp6 };
-                socket
-                    .as_ref()
-                    .ok_or_else(missing)?
-                    .send_to(line, SocketAddr::new(*ip, port))
-                    .map(drop)
+                self.send_udp(SocketAddr::new(*ip, port), line)
             }
             PeerAddr::Unix(path) => self
                 .unix
@@ -273,6 +324,18 @@ impl LogSender {
             PeerAddr::Unresolved { .. } => Err(missing()),
         }
     }
+}
+
+fn connected_udp(to: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = if to.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.set_nonblocking(true)?;
+    socket.connect(to)?;
+    Ok(socket)
 }
 
 /// Writes what stands before the message (manual, `log`, `format`).

@@ -87,7 +87,8 @@ pub async fn run(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
 }
 
 async fn serve(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
-    let local = net::listen::local_addr(&io, &l.listener.addr);
+    let transparent = l.proxy.binds[l.bind].transparent;
+    let local = net::listen::local_addr(&io, &l.listener.addr, transparent);
     let fd = std::os::fd::AsRawFd::as_raw_fd(&io);
     let ends = (peer.clone(), local.clone());
     let key = w.live.enter(w.id, ends, &l.proxy, l.listener.id, fd);

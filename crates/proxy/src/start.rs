@@ -368,16 +368,15 @@ fn run_worker(
         // a worker has thousands of tasks and few of them are ever ready together: look at the sockets often enough that
         // none waits, rarely enough that a busy loop does not pay a system call a task
         .event_interval(61)
-        .build();
+        .build_local(tokio::runtime::LocalOptions::default());
     let Ok(runtime) = runtime else { return };
-    let local = tokio::task::LocalSet::new();
     let seed = crate::clock::read()
         .mono_us
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ u64::from(id) << 56;
     let logs = LogSender::new(shared.runtime.clone(), rings);
     let w = Worker::new(id, shared, logs, seed);
-    local.block_on(&runtime, worker(w, ready, phase, questions));
+    runtime.block_on(worker(w, ready, phase, questions));
 }
 
 /// Binds the thread to its CPUs (`cpu-map`). A CPU that the machine lacks was warned about at load.

@@ -3,11 +3,20 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-use sluice_expr::env::TcpInfo;
+use sluice_expr::env::{Addr, TcpInfo};
 
 use crate::net::Transport;
+
+/// Our own address on a connection that somebody else owns, `Addr::None` if it is gone.
+pub fn local_addr(fd: RawFd) -> Addr {
+    // SAFETY: the descriptor is used for this call only, and its owner (the stream's connection) outlives it.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let name = socket2::SockRef::from(&fd).local_addr();
+    let ip = name.ok().and_then(|name| name.as_socket());
+    ip.map_or(Addr::None, Addr::Ip)
+}
 
 /// `TCP_INFO` of a socket, `None` for one that is not TCP or gone.
 pub fn tcp_info(fd: RawFd) -> Option<TcpInfo> {

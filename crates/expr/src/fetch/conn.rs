@@ -11,38 +11,38 @@ use crate::env::{Addr, ConnInfo, Env, Gauge, Side};
 use crate::value::{Absent, Fetched, Sample, Value};
 
 fetches! {
-    "src" () -> Addr, CLIENT, |_, env, _| addr(env, Side::Client, |c| &c.src)
+    "src" () -> Addr, CLIENT, |_, env, _| addr(env.conn(Side::Client).map(|c| &c.src))
         => "The client's address, as rules and the PROXY protocol left it.";
-    "src_port" () -> Sint, CLIENT, |_, env, _| port(env, Side::Client, |c| &c.src) => "The client's port.";
+    "src_port" () -> Sint, CLIENT, |_, env, _| port(env.conn(Side::Client).map(|c| &c.src)) => "The client's port.";
     "src_is_local" () -> Bool, CLIENT, |_, env, _| is_local(env, |c| &c.src)
         => "Whether the client's address is one of this machine's.";
-    "dst" () -> Addr, CLIENT, |_, env, _| addr(env, Side::Client, |c| &c.dst)
+    "dst" () -> Addr, CLIENT, |_, env, _| addr(env.conn(Side::Client).map(|c| &c.dst))
         => "The address the client connected to, as rules and the PROXY protocol left it.";
-    "dst_port" () -> Sint, CLIENT, |_, env, _| port(env, Side::Client, |c| &c.dst)
+    "dst_port" () -> Sint, CLIENT, |_, env, _| port(env.conn(Side::Client).map(|c| &c.dst))
         => "The port the client connected to.";
     "dst_is_local" () -> Bool, CLIENT, |_, env, _| is_local(env, |c| &c.dst)
         => "Whether the address the client connected to is one of this machine's.";
     "dst_conn" () -> Sint, FRONTEND, |_, env, _| int(env.gauge(Gauge::ListenerConn))
         => "Connections on the socket the client connected to.";
-    "fc_src" () -> Addr, CLIENT, |_, env, _| addr(env, Side::Client, |c| &c.real_src)
+    "fc_src" () -> Addr, CLIENT, |_, env, _| addr(env.conn(Side::Client).map(|c| &c.real_src))
         => "The client's address as the connection has it.";
-    "fc_src_port" () -> Sint, CLIENT, |_, env, _| port(env, Side::Client, |c| &c.real_src)
+    "fc_src_port" () -> Sint, CLIENT, |_, env, _| port(env.conn(Side::Client).map(|c| &c.real_src))
         => "The client's port as the connection has it.";
     "fc_src_is_local" () -> Bool, CLIENT, |_, env, _| is_local(env, |c| &c.real_src)
         => "Whether the connection comes from this machine.";
-    "fc_dst" () -> Addr, CLIENT, |_, env, _| addr(env, Side::Client, |c| &c.real_dst)
+    "fc_dst" () -> Addr, CLIENT, |_, env, _| addr(env.conn(Side::Client).map(|c| &c.real_dst))
         => "The address the client connected to as the connection has it.";
-    "fc_dst_port" () -> Sint, CLIENT, |_, env, _| port(env, Side::Client, |c| &c.real_dst)
+    "fc_dst_port" () -> Sint, CLIENT, |_, env, _| port(env.conn(Side::Client).map(|c| &c.real_dst))
         => "The port the client connected to as the connection has it.";
     "fc_dst_is_local" () -> Bool, CLIENT, |_, env, _| is_local(env, |c| &c.real_dst)
         => "Whether the connection goes to this machine.";
-    "bc_src" () -> Addr, RESPONSE_KEPT, |_, env, _| addr(env, Side::Server, |c| &c.src)
+    "bc_src" () -> Addr, RESPONSE_KEPT, |_, env, _| addr(env.server_conn_from().map(|c| &c.src))
         => "The address the server was connected to from.";
-    "bc_src_port" () -> Sint, RESPONSE_KEPT, |_, env, _| port(env, Side::Server, |c| &c.src)
+    "bc_src_port" () -> Sint, RESPONSE_KEPT, |_, env, _| port(env.server_conn_from().map(|c| &c.src))
         => "The port the server was connected to from.";
-    "bc_dst" () -> Addr, RESPONSE_KEPT, |_, env, _| addr(env, Side::Server, |c| &c.dst)
+    "bc_dst" () -> Addr, RESPONSE_KEPT, |_, env, _| addr(env.conn(Side::Server).map(|c| &c.dst))
         => "The server's address.";
-    "bc_dst_port" () -> Sint, RESPONSE_KEPT, |_, env, _| port(env, Side::Server, |c| &c.dst) => "The server's port.";
+    "bc_dst_port" () -> Sint, RESPONSE_KEPT, |_, env, _| port(env.conn(Side::Server).map(|c| &c.dst)) => "The server's port.";
     "fc_rcvd_proxy" () -> Bool, CLIENT, |_, env, _| truth(env.conn(Side::Client).map(|c| c.rcvd_proxy))
         => "Whether the client sent a PROXY protocol header.";
     "ssl_fc" () -> Bool, SESSION, |_, env, _| truth(env.conn(Side::Client).map(|c| c.tls))
@@ -90,8 +90,8 @@ fetches! {
         => "Whether this is the first request on its connection.";
 }
 
-fn addr<'a>(env: &'a dyn Env, side: Side, which: fn(&ConnInfo) -> &Addr) -> Fetched<'a> {
-    match env.conn(side).and_then(|c| which(c).ip()) {
+fn addr<'a>(addr: Option<&Addr>) -> Fetched<'a> {
+    match addr.and_then(Addr::ip) {
         Some(IpAddr::V4(a)) => Ok(Sample::new(Value::Ipv4(a))),
         Some(IpAddr::V6(a)) => Ok(Sample::new(Value::Ipv6(a))),
         None => never(),
@@ -99,8 +99,8 @@ fn addr<'a>(env: &'a dyn Env, side: Side, which: fn(&ConnInfo) -> &Addr) -> Fetc
 }
 
 /// A Unix socket has none.
-fn port<'a>(env: &'a dyn Env, side: Side, which: fn(&ConnInfo) -> &Addr) -> Fetched<'a> {
-    let port = env.conn(side).map(|c| which(c).port());
+fn port<'a>(addr: Option<&Addr>) -> Fetched<'a> {
+    let port = addr.map(Addr::port);
     int(port.filter(|&p| p != 0).map(i64::from))
 }
 

@@ -84,15 +84,31 @@ fn prepare(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
 
 /// The lines of the name in the first argument, or all when there is none.
 fn lines<'a>(args: &'a [Arg], headers: &'a Headers) -> impl Iterator<Item = &'a [u8]> {
-    let named = arg_str(args, 0).filter(|name| !name.is_empty());
-    let of_name = named.map(|name| headers.all(name));
-    let of_all = of_name
-        .is_none()
-        .then(|| headers.iter().map(|(_, value)| value));
-    of_name
-        .into_iter()
-        .flatten()
-        .chain(of_all.into_iter().flatten())
+    match arg_str(args, 0).filter(|name| !name.is_empty()) {
+        Some(name) => Lines::Named(headers.all(name)),
+        None => Lines::All(headers.iter().map(|(_, value)| value)),
+    }
+}
+
+enum Lines<N, A> {
+    Named(N),
+    All(A),
+}
+
+impl<'a, N, A> Iterator for Lines<N, A>
+where
+    N: Iterator<Item = &'a [u8]>,
+    A: Iterator<Item = &'a [u8]>,
+{
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        match self {
+            Lines::Named(lines) => lines.next(),
+            Lines::All(lines) => lines.next(),
+        }
+    }
 }
 
 fn item<'a>(args: &'a [Arg], headers: &'a Headers, cursor: &mut Cursor) -> Fetched<'a> {

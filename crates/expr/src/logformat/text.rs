@@ -1,5 +1,6 @@
 //! How bytes are written: numbers, quoting, and the escapes of logs (manual chapter 8.6), of structured data (RFC 5424
 //! section 6.3.3) and of HTTP header values.
+pub(super) use crate::text::write_number as number;
 
 /// Characters that are written as `#XX` in a log besides those that cannot be printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,25 +40,6 @@ pub(super) fn hex_number(out: &mut Vec<u8>, n: u64, width: usize) {
         let nibble = n.checked_shr(4 * i as u32).unwrap_or(0) & 15;
         out.push(HEX[nibble as usize]);
     }
-}
-
-/// A decimal number.
-pub(super) fn number(out: &mut Vec<u8>, n: i64) {
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    let mut rest = n.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if n < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// Text of a log: nothing from a NUL on, which ends a line for every receiver of logs.

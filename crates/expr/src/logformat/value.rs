@@ -59,12 +59,12 @@ pub(super) fn field<'e>(tag: Tag, env: &'e dyn Env) -> Field<'e> {
         },
         Tag::ClientIp => ip(env.conn(Side::Client).map(|c| &c.src)),
         Tag::FrontendIp => ip(env.conn(Side::Client).map(|c| &c.dst)),
-        Tag::BackendIp => ip(env.conn(Side::Server).map(|c| &c.src)),
+        Tag::BackendIp => ip(env.server_conn_from().map(|c| &c.src)),
         Tag::ServerIp => ip(env.conn(Side::Server).map(|c| &c.dst)),
-        Tag::ClientPort => port(env, Side::Client, |c| &c.src),
-        Tag::FrontendPort => port(env, Side::Client, |c| &c.dst),
-        Tag::BackendPort => port(env, Side::Server, |c| &c.src),
-        Tag::ServerPort => port(env, Side::Server, |c| &c.dst),
+        Tag::ClientPort => port(env, env.conn(Side::Client).map(|c| &c.src)),
+        Tag::FrontendPort => port(env, env.conn(Side::Client).map(|c| &c.dst)),
+        Tag::BackendPort => port(env, env.server_conn_from().map(|c| &c.src)),
+        Tag::ServerPort => port(env, env.conn(Side::Server).map(|c| &c.dst)),
         Tag::TlsCipher => text(client(env).and_then(|c| c.tls_cipher.as_deref())),
         Tag::TlsVersion => text(client(env).and_then(|c| c.tls_version.as_deref())),
         _ => match env.stream() {
@@ -215,8 +215,8 @@ fn ip(addr: Option<&Addr>) -> Field<'_> {
 }
 
 /// A Unix socket has no port: the listener's number stands for it.
-fn port<'e>(env: &'e dyn Env, side: Side, which: fn(&ConnInfo) -> &Addr) -> Field<'e> {
-    match env.conn(side).map(which) {
+fn port<'e>(env: &'e dyn Env, addr: Option<&Addr>) -> Field<'e> {
+    match addr {
         None | Some(Addr::None) => Field::Absent,
         Some(Addr::Ip(a)) => Field::Port(a.port()),
         Some(Addr::Unix(_)) => {

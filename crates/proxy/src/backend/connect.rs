@@ -10,6 +10,7 @@ use sluice_config::model::{Options, PeerAddr, PortSpec, Server, Source, UseSrc};
 use sluice_engine::passive::Seen;
 use sluice_expr::env::{Addr, ConnInfo};
 use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::ServerConn;
@@ -72,7 +73,7 @@ pub async fn connect(
     };
     let mut connecting = std::pin::pin!(connecting);
     let deadline = after_ms(timeout_ms);
-    let (io, dst, src) = std::future::poll_fn(|cx| match connecting.as_mut().poll(cx) {
+    let (io, dst) = std::future::poll_fn(|cx| match connecting.as_mut().poll(cx) {
         std::task::Poll::Ready(r) => std::task::Poll::Ready(r),
         std::task::Poll::Pending => timer.poll(cx, deadline).map(|()| Err(ConnectFail::Timeout)),
     })
@@ -87,8 +88,6 @@ pub async fn connect(
     let info = ConnInfo {
         dst: dst.clone(),
         real_dst: dst,
-        src: src.clone(),
-        real_src: src,
         http_major: 1,
         since_us: crate::clock::now().wall_us,
         ..ConnInfo::default()
@@ -118,7 +117,7 @@ pub async fn connect(
     Ok(conn)
 }
 
-type Made = (Transport, Addr, Addr);
+type Made = (Transport, Addr);
 
 async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Made, ConnectFail> {
     let socket = Socket::new(
@@ -137,20 +136,24 @@ async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Ma
         Err(e) => return Err(ConnectFail::Refused(e)),
     }
     let stream = TcpStream::from_std(socket.into()).map_err(ConnectFail::Resource)?;
-    stream.writable().await.map_err(ConnectFail::Refused)?;
-    if let Some(e) = stream.take_error().map_err(ConnectFail::Refused)? {
-        return Err(ConnectFail::Refused(e));
+    let ready = stream
+        .ready(Interest::WRITABLE | Interest::ERROR)
+        .await
+        .map_err(ConnectFail::Refused)?;
+    if ready.is_error() || ready.is_write_closed() {
+        if let Some(e) = stream.take_error().map_err(ConnectFail::Refused)? {
+            return Err(ConnectFail::Refused(e));
+        }
     }
-    let src = stream.local_addr().map_or(Addr::None, Addr::Ip);
-    Ok((Transport::Tcp(stream), Addr::Ip(addr), src))
+    Ok((Transport::Tcp(stream), Addr::Ip(addr)))
 }
 
 /// Options, marks and the source address, before connecting.
 fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     let be = s.backend();
-    if be.options.contains(Options::TCP_SMART_CONNECT) {
-        // the first data acknowledges the server's handshake: a segment less
+    if s.is_http || be.options.contains(Options::TCP_SMART_CONNECT) {
+        // The handshake's last ACK leaves with the first data, one packet less. An HTTP request is always at hand then.
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
     if be.options.contains(Options::SRVTCPKA) {
@@ -245,5 +248,5 @@ async fn unix(addr: SockAddr, name: String) -> Result<Made, ConnectFail> {
     }
     let stream =
         UnixStream::from_std(OwnedFd::from(socket).into()).map_err(ConnectFail::Resource)?;
-    Ok((Transport::Unix(stream), Addr::Unix(name.into()), Addr::None))
+    Ok((Transport::Unix(stream), Addr::Unix(name.into())))
 }

@@ -269,9 +269,14 @@ fn inherited(fd: RawFd, backlog: i32) -> io::Result<Bound> {
 }
 
 /// The address the client asked for: the connection's own, the listener's for Unix sockets.
-pub fn local_addr(io: &Transport, listener: &ListenAddr) -> Addr {
+///
+/// The kernel is asked only where the listener's address leaves it open: `transparent` ones are given other addresses.
+pub fn local_addr(io: &Transport, listener: &ListenAddr, transparent: bool) -> Addr {
     match io {
-        Transport::Tcp(s) => s.local_addr().map_or(Addr::None, Addr::Ip),
+        Transport::Tcp(s) => match listener {
+            ListenAddr::Tcp(a) if !a.ip().is_unspecified() && !transparent => Addr::Ip(*a),
+            _ => s.local_addr().map_or(Addr::None, Addr::Ip),
+        },
         Transport::Unix(_) => match listener {
             ListenAddr::Unix(path) => Addr::Unix(path.as_str().into()),
             ListenAddr::Abstract { name, .. } => Addr::Unix(format!("@{name}").into()),

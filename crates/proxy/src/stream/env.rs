@@ -87,6 +87,20 @@ impl Env for Stream {
             Side::Server => self.server_conn.as_deref().filter(|c| c.dst != Addr::None),
         }
     }
+    fn server_conn_from(&self) -> Option<&ConnInfo> {
+        let info = self.conn(Side::Server)?;
+        let Some(fd) = self.sess.server_fd.filter(|_| info.src == Addr::None) else {
+            return Some(info);
+        };
+        Some(self.server_conn_from.get_or_init(|| {
+            let src = crate::sys::local_addr(fd);
+            Box::new(ConnInfo {
+                src: src.clone(),
+                real_src: src,
+                ..info.clone()
+            })
+        }))
+    }
     fn tcp_info(&self, side: Side) -> Option<TcpInfo> {
         match side {
             Side::Client => crate::sys::tcp_info(self.sess.client_fd?),

@@ -22,7 +22,7 @@ pub mod rules;
 pub mod serve;
 pub mod tcp;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use sluice_config::model::Proxy;
@@ -34,6 +34,7 @@ use sluice_expr::{ProxyId, ServerId};
 use sluice_http::{BodyDecoder, Framing, Request, Response};
 
 use self::body::Pump;
+use crate::backend::ServerConn;
 use crate::clock;
 use crate::net::Buf;
 use crate::session::SessionData;
@@ -85,6 +86,10 @@ pub struct Stream {
     pub info: StreamInfo,
     /// Connection to the server, as expressions see it.
     pub server_conn: Option<Rc<ConnInfo>>,
+    /// The same with our own address, once somebody asked.
+    pub server_conn_from: OnceCell<Box<ConnInfo>>,
+    /// The server connection that ends with the stream; until then its addresses may be asked for.
+    pub closing: Option<Box<ServerConn>>,
     pub req: Request,
     /// It carries HTTP: `req` is a message of it and not only what a rule read in TCP mode.
     pub is_http: bool,
@@ -171,6 +176,8 @@ impl Stream {
             spare_sess: None,
             info: StreamInfo::new(ProxyId(0)),
             server_conn: None,
+            server_conn_from: OnceCell::new(),
+            closing: None,
             req: Request::new(),
             is_http: false,
             has_req: false,
@@ -214,6 +221,9 @@ impl Stream {
         self.down.forget();
         self.content_final = false;
         self.server_conn = None;
+        self.server_conn_from.take();
+        self.sess.server_fd = None;
+        self.closing = None;
         let sess = self.sess.vars.borrow();
         let vars = self.vars.get_mut();
         vars.txn.clear(&[&vars.txn_used, &sess.used]);

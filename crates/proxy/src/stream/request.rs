@@ -96,7 +96,7 @@ impl Stream {
                 | Verdict::ExpectProxy
                 | Verdict::Wait { .. } => return Ok(()),
                 Verdict::Later { what, next } => {
-                    self.later(what, client).await?;
+                    Box::pin(self.later(what, client)).await?;
                     from = next;
                 }
                 verdict => {
@@ -138,11 +138,14 @@ impl Stream {
         loop {
             let verdict = self.run_rules(&p.http_request, from);
             if let Verdict::Later { what, next } = verdict {
-                self.later(what, client).await?;
+                Box::pin(self.later(what, client)).await?;
                 from = next;
                 continue;
             }
-            return self.obey(p, verdict, client).await;
+            return match verdict {
+                Verdict::Next | Verdict::Accept => Ok(()),
+                verdict => Box::pin(self.obey(p, verdict, client)).await,
+            };
         }
     }
 

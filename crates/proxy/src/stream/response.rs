@@ -78,7 +78,6 @@ impl Stream {
             let (was_reused, was_first_try) =
                 (conn.reused, left == self.set.retries.unwrap_or(be.retries));
             let outcome = self.exchange(client, conn, be, left > 0).await;
-            self.sess.server_fd = None;
             self.w.live.off_server(self.sess.live);
             drop(slot);
             match outcome {
@@ -128,11 +127,14 @@ impl Stream {
                     if client.input.is_none() {
                         client.input = self.up.take_rest();
                     }
+                    self.closing = Some(conn);
                     return Outcome::Failed(why);
                 }
             };
         if self.res.framing == Framing::Tunnel {
-            return Outcome::Finished(Box::pin(self.tunnel(client, &mut conn, buf)).await);
+            let fate = Box::pin(self.tunnel(client, &mut conn, buf)).await;
+            self.closing = Some(conn);
+            return Outcome::Finished(fate);
         }
         let (framing, keeps) = (self.res.framing, self.res.persistent());
         if self.looks_at_response() {
@@ -150,6 +152,8 @@ impl Stream {
                 // nobody wants the response; its connection lives on when all of it is there
                 if whole && keeps && up_done && self.up.is_complete() && !self.res_body.active {
                     self.keep_connection(client, conn);
+                } else {
+                    self.closing = Some(conn);
                 }
                 return Outcome::Finished(fate);
             }
@@ -532,6 +536,8 @@ impl Stream {
         let good = matches!(end, Ok(End::Done));
         if good && server_keeps && used_up && self.down.take_rest().is_none() {
             self.keep_connection(client, conn);
+        } else {
+            self.closing = Some(conn);
         }
         if good && upgraded_body_left && !used_up {
             // answered before the request ended: nothing can follow on this connection

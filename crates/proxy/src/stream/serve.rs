@@ -148,6 +148,7 @@ impl Stream {
         let since = self.info.tr_ms.max(0) + self.info.tw_ms.max(0);
         self.info.tc_ms = (self.elapsed_ms() - since).max(0);
         self.server_conn = Some(conn.info.clone());
+        self.server_conn_from.take();
         self.sess.server_fd = Some(std::os::fd::AsRawFd::as_raw_fd(&conn.io));
         self.enter_server(conn.reused);
     }

@@ -100,7 +100,7 @@ impl Stream {
         self.info.tsrv_ms = sluice_expr::env::UNREACHED;
         let tunnel = self.tunnel_timeout_ms();
         super::relay::relay(self, client, &mut conn, tunnel).await;
-        self.sess.server_fd = None;
+        self.closing = Some(conn);
         self.w.live.off_server(self.sess.live);
         drop(slot);
         false
