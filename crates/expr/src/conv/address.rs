@@ -148,5 +148,25 @@ mod tests {
             let low = u64::from(u32::MAX) >> bits;
             prop_assert_eq!(u64::from(masked.to_bits()), u64::from(address.to_bits()) & !low);
         }
+
+        #[test]
+        fn the_second_mask_is_for_ipv6(address: u128, bits in 0u32..=128) {
+            let address = std::net::Ipv6Addr::from_bits(address);
+            // an IPv4 address in IPv6 clothes gets the first mask
+            prop_assume!(crate::Value::Ipv6(address).cast(crate::Type::Ipv4).is_none());
+            let text = World::new(b"").run(&format!("ipv6({address}),ipmask(8,{bits})")).unwrap().unwrap();
+            let masked: std::net::Ipv6Addr = String::from_utf8(text).unwrap().parse().unwrap();
+            let low = u128::MAX.checked_shr(bits).unwrap_or(0);
+            prop_assert_eq!(masked.to_bits(), address.to_bits() & !low);
+        }
+
+        #[test]
+        fn an_ipv4_address_in_ipv6_gets_the_first_mask(address: u32, bits in 0u32..=32) {
+            let inside = std::net::Ipv4Addr::from_bits(address).to_ipv6_mapped();
+            let text = World::new(b"").run(&format!("ipv6({inside}),ipmask({bits},0)")).unwrap().unwrap();
+            let masked: std::net::Ipv4Addr = String::from_utf8(text).unwrap().parse().unwrap();
+            let low = u64::from(u32::MAX) >> bits;
+            prop_assert_eq!(u64::from(masked.to_bits()), u64::from(address) & !low);
+        }
     }
 }
