@@ -24,6 +24,12 @@ pub enum Scope {
     Req,
     Res,
     Check,
+    /// The scopes of the stream that made this one as a sub-request (HAProxy 3.2). Sluice makes none, so that there is
+    /// nothing in them and nothing can be put there, as in HAProxy for a stream without a parent.
+    ParentSess,
+    ParentTxn,
+    ParentReq,
+    ParentRes,
 }
 
 impl Scope {
@@ -36,16 +42,32 @@ impl Scope {
             Scope::Req => "req",
             Scope::Res => "res",
             Scope::Check => "check",
+            Scope::ParentSess => "psess",
+            Scope::ParentTxn => "ptxn",
+            Scope::ParentReq => "preq",
+            Scope::ParentRes => "pres",
         }
     }
 
-    const ALL: [Scope; 6] = [
+    /// Whether it is a scope of the stream's parent.
+    pub fn is_parents(self) -> bool {
+        matches!(
+            self,
+            Scope::ParentSess | Scope::ParentTxn | Scope::ParentReq | Scope::ParentRes
+        )
+    }
+
+    const ALL: [Scope; 10] = [
         Scope::Proc,
         Scope::Sess,
         Scope::Txn,
         Scope::Req,
         Scope::Res,
         Scope::Check,
+        Scope::ParentSess,
+        Scope::ParentTxn,
+        Scope::ParentReq,
+        Scope::ParentRes,
     ];
 }
 

@@ -35,6 +35,11 @@ fn rules_are_haproxys() {
 }
 
 #[test]
+fn variables_are_limited_as_haproxys() {
+    check("limits.txt");
+}
+
+#[test]
 fn formats_are_haproxys() {
     check("formats.txt");
 }

@@ -123,6 +123,7 @@ impl<'a> Cx<'a> {
 
     /// Remembers an expression whose names are bound by the resolve pass. Clones share what is bound.
     pub(crate) fn bind_later(&mut self, what: Pending, line: &Arc<Line>, word: usize) {
+        self.note_parent_scopes(line, word, matches!(what, Pending::Cond(_)));
         let proxy = match self.current {
             Current::Proxy(i) => Some(i),
             _ => None,
@@ -133,5 +134,55 @@ impl<'a> Cx<'a> {
             word,
             proxy,
         });
+    }
+
+    /// Warns of variables that can never be there: those of the stream that made this one as a sub-request.
+    fn note_parent_scopes(&mut self, line: &Line, word: usize, to_the_end: bool) {
+        let last = match to_the_end {
+            true => line.words.len(),
+            false => (word + 1).min(line.words.len()),
+        };
+        for at in word..last {
+            if let Some(span) = parent_variable(line.word(at)) {
+                let name = &line.word(at)[span.clone()];
+                let warning = ExprError::new(format!("variable '{name}' is never set"))
+                    .at(span.clone())
+                    .hint(PARENT_SCOPES);
+                self.expr_warning(line, at, warning);
+            }
+        }
+    }
+}
+
+/// What the scopes `psess`, `ptxn`, `preq` and `pres` are for.
+pub(crate) const PARENT_SCOPES: &str =
+    "it is the variable of the stream that made this one as a sub-request, and Sluice makes none";
+
+/// Where a variable of a parent stream is named in a word.
+fn parent_variable(word: &str) -> Option<std::ops::Range<usize>> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let mut start = 0;
+    for name in word.split(|c| !is_part(c)) {
+        let scope = name.split_once('.').map(|(scope, _)| scope);
+        if matches!(scope, Some("psess" | "ptxn" | "preq" | "pres")) {
+            return Some(start..start + name.len());
+        }
+        // what parts names is ASCII or several bytes long
+        start += name.len();
+        start += word[start..].chars().next().map_or(0, char::len_utf8);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parent_variable;
+
+    #[test]
+    fn variables_of_parents_are_found() {
+        assert_eq!(parent_variable("%[é,var(ptxn.a.b),lower]"), Some(9..17));
+        assert_eq!(parent_variable("var(psess.x)"), Some(4..11));
+        assert_eq!(parent_variable("var(txn.ptxn.x)"), None);
+        assert_eq!(parent_variable("var(txn.a)"), None);
     }
 }

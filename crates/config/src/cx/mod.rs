@@ -3,6 +3,8 @@
 mod expressions;
 mod words;
 
+pub(crate) use expressions::PARENT_SCOPES;
+
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -44,7 +44,12 @@ pub fn docs_page() -> String {
          This page is made from the registry in `crates/expr/src/fetch` (`UPDATE_DOCS=1 cargo test -p sluice-expr` writes \
          it). Of {} fetches {working} work; the others are known and come with a later part of Sluice.\n\n\
          An expression is a fetch and any number of converters: `fetch(arguments),converter(arguments),...`. Arguments in \
-         brackets may be left out. A type `addr` is IPv4 or IPv6, `any` is whatever was stored.\n",
+         brackets may be left out. A type `addr` is IPv4 or IPv6, `any` is whatever was stored.\n\n\
+         Variables have a scope before their name: `proc` (the process), `sess` (the connection), `txn` (request and \
+         response), `req` and `res` (one of them: the other's are gone or not there yet), `check` (a health check). \
+         `psess`, `ptxn`, `preq` and `pres` are those of the stream that made this one as a sub-request; HAProxy finds \
+         nothing in them when there is none, and as Sluice makes no sub-requests they are always empty here, which a \
+         warning says at the start.\n",
         all().len()
     );
     for (topic, table) in TOPICS {

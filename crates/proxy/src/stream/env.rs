@@ -154,7 +154,7 @@ impl Env for Stream {
             Scope::Txn => vars.txn.value(var.index).cloned(),
             Scope::Req if !vars.responding => vars.req.value(var.index).cloned(),
             Scope::Res if vars.responding => vars.res.value(var.index).cloned(),
-            Scope::Req | Scope::Res | Scope::Check => None,
+            _ => None,
         }
     }
     fn each_var(&self, scope: Scope, visit: &mut dyn FnMut(&str, Value<'_>)) {
@@ -171,7 +171,7 @@ impl Env for Stream {
             Scope::Txn => &own.txn,
             Scope::Req if !own.responding => &own.req,
             Scope::Res if own.responding => &own.res,
-            Scope::Req | Scope::Res | Scope::Check => return,
+            _ => return,
         };
         store.iter().for_each(|(index, value)| show(index, value));
     }
@@ -191,7 +191,7 @@ impl Env for Stream {
                 &mut vars.res,
                 &[&vars.reqres_used, &vars.txn_used, &sess.used],
             ),
-            Scope::Req | Scope::Res | Scope::Check => return false,
+            _ => return false,
         };
         match value {
             Some(v) => store.set(var.index, v, chain),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sluice_expr::env::Side;
 use sluice_expr::vars::{SetIf, VarRef};
-use sluice_expr::{Expr, Purpose};
+use sluice_expr::{Expr, ExprError, Purpose};
 
-use crate::cx::Cx;
+use crate::cx::{Cx, PARENT_SCOPES};
 use crate::line::Line;
 use crate::model::{Action, Capture, NumberSource, PauseSource, TimeoutKind, TimeoutSource};
 use crate::proxy::rules::{RuleSet, RuleWords, ready};
@@ -121,6 +121,12 @@ pub(crate) fn parse_variable(
             return None;
         }
     };
+    if var.scope.is_parents() {
+        let warning = ExprError::new(format!("variable '{name}' cannot be set"))
+            .at(from..from + name.len())
+            .hint(PARENT_SCOPES);
+        cx.expr_warning(line, word, warning);
+    }
     let mut known = Vec::new();
     let mut at = from + name.len() + 1;
     for cond in conds.iter().flat_map(|conds| conds.split(',')) {
