@@ -39,7 +39,6 @@ const UNREAD: &[(&str, &str)] = &[
     ),
     ("Bind::namespace", "bind ... namespace"),
     ("Bind::alpn", "bind ... alpn"),
-    ("Proxy::dynamic_cookie_key", "dynamic-cookie-key"),
     ("Proxy::email_alert", "email-alert"),
     ("Server::tcp_md5sig", "server ... tcp-md5sig"),
     ("Server::namespace", "server ... namespace"),

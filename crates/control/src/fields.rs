@@ -391,7 +391,7 @@ pub const FIELDS: &[Field] = fields! {
     "agent_fall" "CLP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.fall)));
     "agent_health" "SGP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.counter)));
     "addr" "CGS" |r, at| match r { Row::Server(_, _, s) => strv(peer_text(&s.addr.load())), Row::Listener(_, l) => strv(listen_text(&l.addr)), _ => None };
-    "cookie" "CNS" |r, at| match r { Row::Server(_, _, s) => s.conf.cookie.as_ref().and_then(strv), Row::Backend(p, _) => p.cookie.as_ref().and_then(|c| strv(&c.name)), _ => None };
+    "cookie" "CNS" |r, at| match r { Row::Server(_, _, s) => s.cookie.load_full().and_then(|c| strv(c.as_str())), Row::Backend(p, _) => p.cookie.as_ref().and_then(|c| strv(&c.name)), _ => None };
     "mode" "CGS" |r, at| strv(r.proxy().mode.name());
     "algo" "CGS" |r, at| r.backend().and_then(|_| strv(algorithm(&r.proxy().balance)));
     "conn_rate" "MRP" |r, at| r.frontend().and_then(|c| u32v(c.conn_rate.per_second(at.now_ms)));

@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod balance;
+pub mod cookies;
 pub mod counters;
 pub mod health;
 pub mod passive;

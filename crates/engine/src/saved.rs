@@ -57,6 +57,7 @@ pub fn apply(
         if let Some(s) = state.servers.iter().find(|s| *s.name == *saved.server) {
             restore(s, &saved, now_ms);
             rt.pass_on(s.id);
+            state.refresh_cookies();
             state.state_changed();
             state.note_change(now_ms);
             known += 1;

@@ -16,6 +16,7 @@ use sluice_expr::env::Now;
 use sluice_expr::{ProxyId, ServerId};
 
 use crate::balance::Balancer;
+use crate::cookies::DynamicCookies;
 use crate::counters::{FrontendCounters, ListenerCounters, ProcessCounters, ServingCounters};
 use crate::health::Health;
 use crate::passive::Passive;
@@ -72,6 +73,7 @@ pub struct ProxyState {
     pub servers: Vec<Arc<ServerState>>,
     pub listeners: Vec<Arc<ListenerState>>,
     pub balancer: Balancer,
+    pub dynamic_cookies: DynamicCookies,
     pub queue: Queue,
     /// Current frontend `maxconn` (`set maxconn frontend`), 0: none.
     pub fe_maxconn: AtomicU32,
@@ -143,6 +145,8 @@ pub struct ServerState {
     pub effective_weight: AtomicU32,
     admin: AtomicU8,
     op: AtomicU8,
+    /// The value of the persistence cookie that names it.
+    pub cookie: ArcSwapOption<String>,
     /// Where it is now (`set server addr`, DNS).
     pub addr: ArcSwap<PeerAddr>,
     pub health: Mutex<Health>,
@@ -247,6 +251,7 @@ pub fn build(model: Arc<Model>, start: StartInfo) -> Runtime {
         .collect::<Vec<_>>();
     for p in &proxies {
         p.state_changed();
+        p.refresh_cookies();
     }
     Runtime {
         proxies,
@@ -311,6 +316,7 @@ fn proxy_state(p: &model::Proxy, now: Now) -> ProxyState {
         fe: FrontendCounters::default(),
         be: ServingCounters::default(),
         balancer: Balancer::new(p),
+        dynamic_cookies: DynamicCookies::new(p),
         queue: Queue::default(),
         servers,
         listeners,
@@ -344,6 +350,7 @@ fn server_state(backend: ProxyId, index: u32, s: &Arc<model::Server>, now_ms: u6
         effective_weight: AtomicU32::new(s.weight * WEIGHT_SCALE),
         admin: AtomicU8::new(flags),
         op: AtomicU8::new(OpState::Running as u8),
+        cookie: ArcSwapOption::empty(),
         addr: ArcSwap::from_pointee(s.addr.clone()),
         health: Mutex::new(Health::new(&s.check)),
         agent_health: Mutex::new(Health::of_agent(&s.agent)),

@@ -75,7 +75,6 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
             cx.proxy().settings.dynamic_cookie_key = Some(key);
         }
     })
-    .awaits("dynamic cookies")
     .ignored(),
     kw("description", Sections::FLB, "<string>", "text shown beside the proxy on the statistics page", description),
     kw("disabled", Sections::ALL_PROXIES, "", "the proxy is checked but not started", |cx, line| {

@@ -63,10 +63,7 @@ fn read(cx: &mut Cx<'_>, line: &Line) -> Option<Cookie> {
             "preserve" => cookie.preserve = true,
             "httponly" => cookie.httponly = true,
             "secure" => cookie.secure = true,
-            "dynamic" => {
-                cx.not_yet(line, at, "cookie dynamic", "dynamic cookies");
-                cookie.dynamic = true;
-            }
+            "dynamic" => cookie.dynamic = true,
             "domain" => {
                 at += 1;
                 cookie.domains.push(domain(cx, line, at)?);

@@ -62,6 +62,30 @@ pub const COMMANDS: &[Command] = &[
         },
     },
     Command {
+        words: &["enable", "dynamic-cookie", "backend"],
+        args: "<bk>",
+        help: "enable dynamic cookies on a specific backend",
+        level: CliLevel::Admin,
+        run: |c| cookies(c, |p| p.dynamic_cookies.turn(true)),
+    },
+    Command {
+        words: &["disable", "dynamic-cookie", "backend"],
+        args: "<bk>",
+        help: "disable dynamic cookies on a specific backend",
+        level: CliLevel::Admin,
+        run: |c| cookies(c, |p| p.dynamic_cookies.turn(false)),
+    },
+    Command {
+        words: &["set", "dynamic-cookie-key", "backend"],
+        args: "<bk> <k>",
+        help: "change a backend secret key for dynamic cookies",
+        level: CliLevel::Admin,
+        run: |c| match c.arg(1) {
+            "" if backend(c).is_ok() => c.error("String value expected.\n"),
+            key => cookies(c, |p| p.dynamic_cookies.set_key(key)),
+        },
+    },
+    Command {
         words: &["clear", "counters"],
         args: "[all]",
         help: "clear max statistics counters (or all counters)",
@@ -89,6 +113,32 @@ pub(super) fn frontend<'a>(c: &Call<'a>) -> Result<&'a ProxyState, &'static str>
         .iter()
         .find(|p| p.is_frontend() && *p.name == *c.arg(0));
     p.map(|p| &**rt.proxy(p.id)).ok_or("No such frontend.\n")
+}
+
+/// The backend an argument names.
+fn backend<'a>(c: &Call<'a>) -> Result<&'a ProxyState, &'static str> {
+    if c.arg(0).is_empty() {
+        return Err("A backend name is expected.\n");
+    }
+    let rt = c.host.runtime();
+    let p = rt
+        .model
+        .proxies
+        .iter()
+        .find(|p| p.is_backend() && *p.name == *c.arg(0));
+    p.map(|p| &**rt.proxy(p.id)).ok_or("No such backend.\n")
+}
+
+/// Changes a backend's dynamic cookies.
+fn cookies(c: &Call<'_>, act: impl FnOnce(&ProxyState)) -> String {
+    match backend(c) {
+        Ok(p) => {
+            act(p);
+            p.refresh_cookies();
+            String::new()
+        }
+        Err(e) => c.error(e),
+    }
 }
 
 /// A number as atoi(3) reads it: 0 for what is none.

@@ -324,6 +324,7 @@ fn address(c: &Call<'_>, s: &ServerState) -> String {
         }
     }
     s.addr.store(Arc::new(PeerAddr::Ip { ip, port: new_port }));
+    c.rt().proxy(s.id.backend).refresh_cookies();
     if s.admin() & admin::RESOLUTION_MAINT != 0 {
         c.rt().resolved(s.id, c.now_ms());
     }

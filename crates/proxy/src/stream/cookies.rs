@@ -50,8 +50,8 @@ impl Stream {
             return;
         }
         let server = self.be_state().servers.iter().find(|s| {
-            s.conf
-                .cookie
+            s.cookie
+                .load()
                 .as_deref()
                 .is_some_and(|c| c.as_bytes() == key)
         });
@@ -122,7 +122,7 @@ impl Stream {
         let Some(server) = self.info.server else {
             return;
         };
-        let key = w.runtime().server(server).conf.cookie.clone();
+        let key = w.runtime().server(server).cookie.load_full();
         let name = cookie.name.as_bytes();
         let seen = self.res.headers.slots(b"Set-Cookie").find(|slot| {
             self.res
