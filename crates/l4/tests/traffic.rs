@@ -327,6 +327,17 @@ fn commands_change_the_table_while_connections_live() {
         "{list}"
     );
     assert!(site.command(&["show", "flows"]).contains("ESTABLISHED"));
+    let connections = site.command(&["ipvsadm", "-L", "-c", "-n"]);
+    assert!(
+        connections.lines().any(|l| l.starts_with("TCP ")
+            && l.contains("ESTABLISHED")
+            && l.contains(" 10.0.0.100:80 ")),
+        "{connections}"
+    );
+    assert!(
+        site.command(&["ipvsadm", "-S", "-n"])
+            .contains("-a -t 10.0.0.100:80 -r 10.0.0.4:80 -g -w 1")
+    );
 }
 
 #[test]

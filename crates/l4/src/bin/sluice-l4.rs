@@ -92,7 +92,7 @@ enum Command {
         #[arg(long, default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
     },
-    /// ipvsadm's verbs: -L [-n], -a, -e, -d
+    /// ipvsadm's verbs: -L [-n] [--stats|-c], -S, -a, -e, -d
     #[command(disable_help_flag = true)]
     Ipvsadm {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -299,6 +299,15 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Reload { socket } => drop(ask(&socket, &Request::Reload)?),
         Command::Ipvsadm { args, socket } => match ipvsadm::parse(&args).map_err(|e| anyhow!(e))? {
             ipvsadm::Verb::List => print(&ipvsadm::list(&ask(&socket, &Request::Show)?)),
+            ipvsadm::Verb::Stats => print(&ipvsadm::stats(&ask(&socket, &Request::Show)?)),
+            ipvsadm::Verb::Save => print(&ipvsadm::save(&ask(&socket, &Request::Show)?)),
+            ipvsadm::Verb::Connections => {
+                let limit = usize::MAX;
+                print(&ipvsadm::connections(&ask(
+                    &socket,
+                    &Request::Flows { limit },
+                )?));
+            }
             ipvsadm::Verb::Change(request) => drop(ask(&socket, &request)?),
         },
         Command::Doctor { interface } => {

@@ -159,16 +159,19 @@ impl Work {
             return json!([]);
         };
         let now = now_us() * 1000;
+        let timeouts = super::settings(&self.options, &self.config).timeout_s;
+        let servers = director.servers_by_slot();
         let flows: Vec<Value> = director
             .programs
             .flows()
             .take(limit)
             .map(|(k, f)| {
-                let server = director.server_at(f.server).map(|(_, ip, port)| std::net::SocketAddr::new(ip, port).to_string());
+                let server = servers.get(&f.server).map(|(ip, port, _)| std::net::SocketAddr::new(*ip, *port).to_string());
                 json!({
                     "client": std::net::SocketAddr::new(k.client, k.client_port).to_string(),
                     "virtual": std::net::SocketAddr::new(k.vip, k.vip_port).to_string(), "protocol": k.protocol,
                     "server": server, "state": FLOW_STATES.get(usize::from(f.state)), "idle_ms": now.saturating_sub(f.seen_ns) / 1_000_000,
+                    "expires_s": timeouts.get(usize::from(f.state)).map(|t| u64::from(*t).saturating_sub(now.saturating_sub(f.seen_ns) / 1_000_000_000)),
                 })
             })
             .collect();
