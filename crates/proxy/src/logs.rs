@@ -161,6 +161,12 @@ impl LogSender {
         );
     }
 
+    /// A line of a frontend that is no stream's.
+    pub fn line(&self, fe: &Proxy, level: u8, text: &[u8]) {
+        let (targets, tag) = (&fe.log.targets, fe.log.tag.as_deref());
+        self.send(targets, tag, level, clock::now().wall_us, text, b"");
+    }
+
     /// A message of the process: a server went down, a listener started.
     pub fn notice(&self, targets: &[LogTarget], tag: Option<&str>, level: u8, text: &str) {
         self.send(

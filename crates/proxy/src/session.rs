@@ -168,6 +168,7 @@ async fn begin(
         }
     }
     if expect_proxy && !net::proxy_protocol::receive(w, l, client, &mut sess).await {
+        with_stream(w, l, sess, Stream::log_refused);
         return None;
     }
     sess.handshake_ms = ((clock::now_us() - sess.accept_mono_us) / 1000) as i32;

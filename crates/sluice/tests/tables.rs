@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use sluice_expr::acl;
+use sluice_expr::pattern::Match;
 use support::find;
 use support::play::Proxy;
 use support::table::{Expect, Table};
@@ -58,6 +60,47 @@ fn every_working_fetch_has_a_row() {
         .filter(|name| !tested.contains(name))
         .collect();
     assert!(missing.is_empty(), "no row for {missing:?}");
+}
+
+/// A criterion that only ACLs know, a match method, a flag and a predefined ACL each have a row.
+#[test]
+fn every_criterion_method_and_flag_has_a_row() {
+    let tables = ["conditions.txt", "content.txt"].map(|t| Table::read(&path(t)));
+    let rows = tables.iter().flat_map(|t| t.rows());
+    let conditions: Vec<&str> = rows.map(|(_, row)| row.text.as_str()).collect();
+    let words = || conditions.iter().flat_map(|c| c.split([' ', '(', ',']));
+    let tested: BTreeSet<&str> = words().collect();
+    let works = |fetch: &str| {
+        let def = sluice_expr::fetch::find(fetch).expect("the fetch of a criterion");
+        matches!(def.run, sluice_expr::fetch::Run::Fn(_))
+    };
+    let criteria = acl::KEYWORDS.iter().filter(|k| works(k.fetch));
+    let methods = Match::ALL.map(Match::name);
+    let flags = [
+        "-i", "-f", "-M", "-n", "-u", "--", "!", "||", "or", "unless",
+    ];
+    let missing: Vec<&str> = criteria
+        .map(|k| k.name)
+        .chain(methods)
+        .chain(flags)
+        .chain(acl::PREDEFINED.iter().map(|(name, ..)| *name))
+        .filter(|name| !tested.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "no row for {missing:?}");
+}
+
+/// A tag of the log-format language has rows with each flag.
+#[test]
+fn every_tag_has_a_row() {
+    let table = Table::read(&path("formats.txt"));
+    let tested: BTreeSet<&str> = table.rows().map(|(_, row)| row.text.as_str()).collect();
+    let flags = ["", "{+Q}", "{+X}", "{+E}", "{+Q,+E}", "{+Q,+X}"];
+    for tag in sluice_expr::logformat::TAGS {
+        for flag in flags {
+            let row = format!("fmt %{flag}{}", tag.name);
+            assert!(tested.contains(row.as_str()), "no row `{row}`");
+        }
+    }
 }
 
 fn path(table: &str) -> PathBuf {

@@ -10,7 +10,7 @@ mod test;
 
 pub use cond::Cond;
 pub use keyword::{AclKeyword, KEYWORDS, dump_acl};
-pub use table::AclTable;
+pub use table::{AclTable, PREDEFINED};
 
 /// The outcome of a test on data that may be incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

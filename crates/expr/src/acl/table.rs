@@ -90,7 +90,7 @@ impl fmt::Debug for Acl {
 }
 
 /// The predefined ACLs: name, then the words of a declaration.
-const PREDEFINED: &[(&str, &[&str])] = &[
+pub const PREDEFINED: &[(&str, &[&str])] = &[
     ("FALSE", &["always_false"]),
     ("HTTP", &["req.proto_http"]),
     ("HTTP_1.0", &["req.ver", "1.0"]),

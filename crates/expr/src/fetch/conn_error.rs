@@ -106,7 +106,7 @@ pub(super) fn name(number: i64) -> Option<&'static [u8]> {
 }
 
 /// An error in words.
-pub(super) fn message(number: i64) -> Option<&'static [u8]> {
+pub fn message(number: i64) -> Option<&'static [u8]> {
     error(number).map(|(_, message)| message.as_bytes())
 }
 

@@ -1,6 +1,7 @@
 //! The registry of sample fetches (manual chapters 7.3.2 to 7.3.7): one item each, in a file a topic, with its test
 //! beside it. Parsing, places and casts are in [`crate::compile`]; here is what each fetch is and does.
 
+pub use conn_error::message as connection_error;
 pub use page::{docs_page, dump_smp};
 pub use rdp::rdp_cookie;
 use support::*;

@@ -10,6 +10,7 @@ use sluice_config::model::SendProxy;
 use sluice_expr::env::Addr;
 
 use super::timer::after_ms;
+use super::transport::Fail;
 use crate::session::{Client, Listener, SessionData};
 use crate::stream::Stream;
 use crate::worker::Worker;
@@ -156,6 +157,16 @@ fn tlvs(mut rest: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, Invalid> {
     }
 }
 
+/// The numbers of `fc_err` for a header that did not come.
+pub mod fault {
+    pub const EMPTY: u16 = 11;
+    pub const ABORT: u16 = 12;
+    pub const TIMEOUT: u16 = 13;
+    pub const TRUNCATED: u16 = 14;
+    pub const NOT_ONE: u16 = 15;
+    pub const MALFORMED: u16 = 16;
+}
+
 /// Waits for the header of a client and takes its addresses over. False: the connection ends.
 pub async fn receive(
     w: &Rc<Worker>,
@@ -166,7 +177,7 @@ pub async fn receive(
     let t = &l.proxy.timeouts;
     let deadline = after_ms(t.client_hs_ms.or(t.client_ms));
     let mut buf = w.bufs.lend();
-    loop {
+    let error = loop {
         match parse(buf.data()) {
             Ok(Some(header)) => {
                 buf.consume(header.len);
@@ -182,13 +193,21 @@ pub async fn receive(
                 return true;
             }
             Ok(None) => {}
-            Err(_) => break,
+            // too little to be a header of either version
+            Err(Invalid::NotOne) if buf.len() < V2_HEAD => break fault::TRUNCATED,
+            Err(Invalid::NotOne) => break fault::NOT_ONE,
+            Err(Invalid::Malformed) => break fault::MALFORMED,
         }
         match client.io.read(&w.bufs, &mut client.timer, deadline).await {
             Ok(Some(more)) if buf.extend(more.data()) == more.len() => {}
-            _ => break,
+            Ok(Some(_)) => break fault::MALFORMED,
+            Ok(None) if buf.is_empty() => break fault::EMPTY,
+            Ok(None) => break fault::TRUNCATED,
+            Err(Fail::Timeout) => break fault::TIMEOUT,
+            Err(Fail::Io(_)) => break fault::ABORT,
         }
-    }
+    };
+    sess.client.err = error;
     l.state.fe.failed_req.inc();
     l.listener.counters.failed_req.inc();
     client.io.reset_on_close();

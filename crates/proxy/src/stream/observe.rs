@@ -355,6 +355,44 @@ impl Stream {
         w.logs.stream(self, fe, level);
     }
 
+    /// Logs a connection that ended before it carried anything: by `error-log-format`, or where from it came, where to
+    /// and its error in words.
+    pub fn log_refused(&mut self) {
+        use crate::net::proxy_protocol::fault::{ABORT, EMPTY};
+        let w = self.w.clone();
+        let fe = w.model().proxy(self.info.frontend);
+        let error = self.sess.client.err;
+        let null = matches!(error, EMPTY | ABORT) && fe.options.contains(Options::DONTLOGNULL);
+        if fe.log.targets.is_empty() || null {
+            return;
+        }
+        self.terminate(b'P', b'R');
+        let separate = fe.options.contains(Options::LOG_SEPARATE_ERRORS);
+        let level = if separate { LEVEL_ERR } else { LEVEL_INFO };
+        let text = match &fe.log.error_format {
+            Some(format) => self.render(format),
+            None => self.refusal(&fe.name, error),
+        };
+        w.logs.line(fe, level, &text);
+    }
+
+    /// `192.0.2.1:1234 [date] frontend/listener: error`.
+    fn refusal(&self, frontend: &str, error: u16) -> Vec<u8> {
+        let src = match &self.sess.client.src {
+            Addr::Ip(addr) => format!("{}:{}", addr.ip(), addr.port()),
+            _ => format!("unix:{}", self.info.listener_id),
+        };
+        let listener = match &self.info.listener_name {
+            Some(name) => name.to_string(),
+            None => self.info.listener_id.to_string(),
+        };
+        let date = crate::logs::log_date(self.info.accept_us);
+        let mut text = format!("{src} [{date}] {frontend}/{listener}: ").into_bytes();
+        let words = sluice_expr::fetch::connection_error(error.into());
+        text.extend_from_slice(words.unwrap_or(b"unknown connection error"));
+        text
+    }
+
     /// `do-log`: a line now, besides the one at the end.
     pub fn do_log(&mut self) {
         let logged = self.logged;
