@@ -110,8 +110,8 @@ async fn serve(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
         return;
     };
     match l.proxy.mode {
-        Mode::Http => http::serve(&w, &l, client, sess).await,
-        _ => Box::pin(tcp::run(&w, &l, client, sess)).await,
+        Mode::Http => http::serve(&w, &l, &mut client, sess).await,
+        _ => Box::pin(tcp::run(&w, &l, &mut client, sess)).await,
     }
 }
 

@@ -36,24 +36,24 @@ pub enum Fate {
 pub async fn serve(
     w: &Rc<Worker>,
     l: &Rc<Listener>,
-    mut client: Client,
+    client: &mut Client,
     mut sess: Box<SessionData>,
 ) {
     sess.client.http_major = 1;
     let mut first = true;
     loop {
-        if !wait_for_bytes(w, &l.proxy, &mut client, &mut sess, first).await {
+        if !wait_for_bytes(w, &l.proxy, client, &mut sess, first).await {
             if first {
-                Box::pin(ended_before_request(w, l, &mut client, sess)).await;
+                Box::pin(ended_before_request(w, l, client, sess)).await;
             }
             return;
         }
-        let (back, fate) = Box::pin(one_stream(w, l, &mut client, sess, first)).await;
+        let (back, fate) = Box::pin(one_stream(w, l, client, sess, first)).await;
         sess = back;
         match fate {
             Fate::KeepAlive if !w.is_stopping() || client.input.is_some() || w.lingers() => {}
             Fate::Abort => return client.io.reset_on_close(),
-            Fate::Linger => return linger(w, &mut client, &l.proxy).await,
+            Fate::Linger => return Box::pin(linger(w, client, &l.proxy)).await,
             _ if l.proxy.options.contains(Options::NOLINGER) => return client.io.reset_on_close(),
             _ => return,
         }

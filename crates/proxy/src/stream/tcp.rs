@@ -18,7 +18,7 @@ use crate::session::{Client, Listener, SessionData};
 use crate::worker::Worker;
 
 /// Runs one TCP session.
-pub async fn run(w: &Rc<Worker>, l: &Rc<Listener>, mut client: Client, sess: Box<SessionData>) {
+pub async fn run(w: &Rc<Worker>, l: &Rc<Listener>, client: &mut Client, sess: Box<SessionData>) {
     let mut s = w.lend_stream();
     s.begin(l, sess);
     s.info.request_counter = w
@@ -28,7 +28,7 @@ pub async fn run(w: &Rc<Worker>, l: &Rc<Listener>, mut client: Client, sess: Box
     s.info.stream_id = s.info.request_counter as u32;
     s.info.tr_ms = 0;
     s.log_connect(&l.proxy);
-    let to_http = s.tcp(&mut client, &l.proxy).await;
+    let to_http = s.tcp(client, &l.proxy).await;
     if to_http {
         let sess = w.return_stream(s);
         return http::serve(w, l, client, sess).await;
