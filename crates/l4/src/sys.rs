@@ -1,4 +1,5 @@
-//! The system calls that no safe crate offers: frames out of an interface, and two socket options.
+//! The system calls that no safe crate offers: frames out of an interface, two socket options, many entries of a BPF map at
+//! once.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -65,4 +66,65 @@ pub fn set_realtime(priority: u8) -> io::Result<()> {
     } else {
         Ok(())
     }
+}
+
+/// The part of `union bpf_attr` that batches use.
+#[repr(C)]
+struct Batch {
+    from: u64,
+    to: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map: u32,
+    elem_flags: u64,
+    flags: u64,
+}
+
+/// `BPF_MAP_LOOKUP_BATCH` of `enum bpf_cmd`.
+const MAP_LOOKUP_BATCH: libc::c_int = 24;
+
+/// Reads the next entries of a hash map, as many as `keys` and `values` have room for (their sizes are the map's). `position` is
+/// where the last call ended; None begins. Gives the number of entries and whether they were the last.
+pub fn map_entries(
+    map: impl AsFd,
+    position: &mut Option<[u8; 8]>,
+    keys: &mut [u8],
+    key_size: usize,
+    values: &mut [u8],
+    value_size: usize,
+) -> io::Result<(usize, bool)> {
+    let room = (keys.len() / key_size).min(values.len() / value_size);
+    let mut next = [0u8; 8];
+    let mut batch = Batch {
+        from: position.as_ref().map_or(0, |p| p.as_ptr() as u64),
+        to: next.as_mut_ptr() as u64,
+        keys: keys.as_mut_ptr() as u64,
+        values: values.as_mut_ptr() as u64,
+        count: u32::try_from(room).map_err(io::Error::other)?,
+        map: map.as_fd().as_raw_fd() as u32,
+        elem_flags: 0,
+        flags: 0,
+    };
+    // SAFETY: every pointer is to memory that lives through the call; `keys` and `values` have room for `count` entries of the
+    // map's sizes, and a hash map's position is four bytes.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            MAP_LOOKUP_BATCH,
+            std::ptr::from_mut(&mut batch),
+            size_of::<Batch>(),
+        )
+    };
+    let last = if result < 0 {
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::ENOENT) {
+            return Err(error);
+        }
+        true
+    } else {
+        false
+    };
+    *position = Some(next);
+    Ok(((batch.count as usize).min(room), last))
 }

@@ -131,6 +131,9 @@ fn new_connections_with_a_million_flows() {
         }
     }
     assert_eq!(d.programs.counter("new_flow"), total);
+    let walk = Instant::now();
+    let alive = d.sweep(0).unwrap();
+    println!("walking {alive} flows takes {:?}", walk.elapsed());
     rates.sort_by(f64::total_cmp);
     let at = |share: f64| rates[(rates.len() as f64 * share) as usize] / 1e3;
     println!(

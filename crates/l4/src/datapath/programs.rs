@@ -5,11 +5,12 @@ use super::layout::{
     ServiceEntry, Settings, TALLY, Tally, VIP_KEY,
 };
 use crate::netlink::Netlink;
-use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use crate::sys;
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use aya::programs::{TestRun as _, TestRunAttrs, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader};
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -108,6 +109,7 @@ pub struct Programs {
     rings: Array<MapData, u32>,
     cursors: Array<MapData, u32>,
     flows: HashMap<MapData, Bytes<FLOW_KEY>, Bytes<FLOW>>,
+    flows_fd: OwnedFd,
     settings: Array<MapData, Bytes<SETTINGS>>,
     server_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
     service_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
@@ -152,7 +154,17 @@ impl Programs {
                 .load()
                 .map_err(|source| LoadError::Program { name, source })?;
         }
+        // Kept beside the typed map, which does not give its descriptor away.
+        let flows_fd = match ebpf.map("flows") {
+            Some(Map::LruHashMap(data)) => data.fd().as_fd().try_clone_to_owned(),
+            _ => return Err(LoadError::Missing("flows")),
+        }
+        .map_err(|e| LoadError::Attach {
+            interface: "the flow table".into(),
+            source: e,
+        })?;
         Ok(Programs {
+            flows_fd,
             vips: take(&mut ebpf, "vips")?,
             servers: take(&mut ebpf, "servers")?,
             loads: take(&mut ebpf, "loads")?,
@@ -341,10 +353,15 @@ impl Programs {
     }
     /// All flows; an entry that changes meanwhile may be missed or come twice.
     pub fn flows(&self) -> impl Iterator<Item = (FlowKey, FlowEntry)> + '_ {
-        self.flows
-            .iter()
-            .filter_map(Result::ok)
-            .map(|(k, v)| (FlowKey::read(&k), FlowEntry::read(&v)))
+        FlowBatches {
+            map: &self.flows_fd,
+            position: None,
+            keys: vec![0; FLOW_KEY * FLOWS_AT_ONCE],
+            values: vec![0; FLOW * FLOWS_AT_ONCE],
+            filled: 0,
+            at: 0,
+            ended: false,
+        }
     }
 
     pub fn server_tally(&self, index: u32) -> Result<Tally, LoadError> {
@@ -375,6 +392,46 @@ impl Programs {
             .ok()
             .and_then(|all| all.into_iter().find(|(n, _)| *n == name))
             .map_or(0, |(_, v)| v)
+    }
+}
+
+/// Flows read by one system call: a million are walked in a fraction of a second. More than any bucket of the map holds.
+const FLOWS_AT_ONCE: usize = 4096;
+
+struct FlowBatches<'a> {
+    map: &'a OwnedFd,
+    position: Option<[u8; 8]>,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    filled: usize,
+    at: usize,
+    ended: bool,
+}
+
+impl Iterator for FlowBatches<'_> {
+    type Item = (FlowKey, FlowEntry);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.at == self.filled {
+            if self.ended {
+                return None;
+            }
+            let read = sys::map_entries(
+                self.map,
+                &mut self.position,
+                &mut self.keys,
+                FLOW_KEY,
+                &mut self.values,
+                FLOW,
+            );
+            // A kernel that will not is a table that cannot be looked at: the datapath goes on without.
+            let (filled, ended) = read.unwrap_or((0, true));
+            (self.filled, self.at, self.ended) = (filled, 0, ended);
+        }
+        let key = self.keys.get(self.at * FLOW_KEY..)?.first_chunk()?;
+        let value = self.values.get(self.at * FLOW..)?.first_chunk()?;
+        self.at += 1;
+        Some((FlowKey::read(key), FlowEntry::read(value)))
     }
 }
 
