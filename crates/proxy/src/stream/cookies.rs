@@ -167,8 +167,8 @@ impl Stream {
             Some(_) if cookie.indirect && valid => {}
             Some(_) if valid && cookie.maxidle_s.is_none() && cookie.maxlife_s.is_none() => {}
             Some(key) => self.insert_cookie(cookie, &key, post_only),
-            // a server without a key makes the client forget a wrong one
-            None if self.info.cookie_req == b'I' => self.delete_cookie(cookie),
+            // a server without a key makes the client forget the one it may have
+            None if !valid && !post_only => self.delete_cookie(cookie),
             None => {}
         }
     }
@@ -198,7 +198,7 @@ impl Stream {
             cookie.name
         );
         self.push_cookie(cookie, value.into_bytes());
-        self.info.cookie_res = b'D';
+        self.info.cookie_res = b'I';
     }
 
     fn push_cookie(&mut self, cookie: &Cookie, mut value: Vec<u8>) {
