@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_expr::ServerId;
 
+use crate::news::{Change, Event};
 use crate::state::{OpState, ProxyState, Runtime, ServerState, WEIGHT_SCALE, admin};
 
 /// `set server ... state`
@@ -48,29 +49,29 @@ impl Runtime {
     /// Puts a server into an administrative state.
     pub fn set_admin(&self, id: ServerId, to: AdminState, now_ms: u64) {
         let s = self.server(id);
-        let was = s.accepts_persistent();
+        let was = s.admin();
         match to {
             AdminState::Ready => s.change_admin(0, admin::FORCED_MAINT | admin::FORCED_DRAIN),
             AdminState::Drain => s.change_admin(admin::FORCED_DRAIN, admin::FORCED_MAINT),
             AdminState::Maint => s.change_admin(admin::FORCED_MAINT, admin::FORCED_DRAIN),
         }
-        self.admin_changed(id, was, now_ms);
+        self.admin_changed(id, was, None, now_ms);
     }
 
     /// `enable server`: ends the maintenance a command or the configuration began; a drain stays.
     pub fn end_maintenance(&self, id: ServerId, now_ms: u64) {
         let s = self.server(id);
-        let was = s.accepts_persistent();
+        let was = s.admin();
         s.change_admin(0, admin::FORCED_MAINT);
-        self.admin_changed(id, was, now_ms);
+        self.admin_changed(id, was, None, now_ms);
     }
 
     /// A server whose name had no address has one now.
     pub fn resolved(&self, id: ServerId, now_ms: u64) {
         let s = self.server(id);
-        let was = s.accepts_persistent();
+        let was = s.admin();
         s.change_admin(0, admin::RESOLUTION_MAINT);
-        self.admin_changed(id, was, now_ms);
+        self.admin_changed(id, was, None, now_ms);
     }
 
     /// What an agent says of its server, or a command in its place. Up it is only when its checks say so too.
@@ -95,23 +96,45 @@ impl Runtime {
     }
 
     /// After administrative flags changed: times, followers, balancing, queues.
-    fn admin_changed(&self, id: ServerId, was: bool, now_ms: u64) {
+    fn admin_changed(&self, id: ServerId, was: u8, via: Option<ServerId>, now_ms: u64) {
         let s = self.server(id);
-        let is = s.accepts_persistent();
-        if was != is {
-            s.note_change(is, now_ms);
+        let is = s.admin();
+        let (maint, maint_before) = (is & admin::MAINT != 0, was & admin::MAINT != 0);
+        let (drain, drain_before) = (is & admin::DRAIN != 0, was & admin::DRAIN != 0);
+        if maint != maint_before && s.op() != OpState::Stopped {
+            s.note_change(!maint, now_ms);
+            if maint && s.conf.on_marked_down_shutdown_sessions {
+                self.shutdown_sessions(id, b'D');
+            }
         }
-        if was && !is && s.conf.on_marked_down_shutdown_sessions {
-            self.shutdown_sessions(id, b'D');
+        let event = match (maint_before, maint, drain_before, drain) {
+            (false, true, _, _) => Some(Event::EntersMaint),
+            (true, false, _, _) => Some(Event::LeavesMaint),
+            (_, false, false, true) => Some(Event::EntersDrain),
+            (_, false, true, false) => Some(Event::LeavesDrain),
+            _ => None,
+        };
+        if let Some(event) = event {
+            self.tell(id, event, via);
         }
         let (set, clear) = inherited(s);
         for follower in self.followers(id) {
             let f = self.server(follower);
-            let was = f.accepts_persistent();
+            let was = f.admin();
             f.change_admin(set, clear);
-            self.admin_changed(follower, was, now_ms);
+            self.admin_changed(follower, was, Some(id), now_ms);
         }
         self.settle(id, now_ms);
+    }
+
+    fn tell(&self, server: ServerId, event: Event, via: Option<ServerId>) {
+        let usable = self.proxy(server.backend).usable_by_kind();
+        self.news.add(Change {
+            server,
+            event,
+            via,
+            usable,
+        });
     }
 
     /// Says that a server is healthy or not, whatever its checks found; they go on from there.
@@ -145,7 +168,15 @@ impl Runtime {
             self.shutdown_sessions(id, b'D');
         }
         for follower in self.followers(id) {
+            let was = self.server(follower).op();
             self.change_op(follower, op, now_ms);
+            let event = match (was, op) {
+                (OpState::Stopped, OpState::Stopped) => continue,
+                (OpState::Stopped, _) => Event::WentUp,
+                (_, OpState::Stopped) => Event::WentDown,
+                _ => continue,
+            };
+            self.tell(follower, event, Some(id));
         }
         self.settle(id, now_ms);
     }
@@ -296,6 +327,13 @@ impl ServerState {
 }
 
 impl ProxyState {
+    /// How many active and how many backup servers balancing could use.
+    pub fn usable_by_kind(&self) -> (usize, usize) {
+        let usable = || self.servers.iter().filter(|s| s.is_usable());
+        let backup = usable().filter(|s| s.conf.backup).count();
+        (usable().count() - backup, backup)
+    }
+
     /// Grants free slots to waiters: after one joined, after a server came up or its `maxconn` grew.
     pub fn kick(&self, fullconn: u32) {
         for server in &self.servers {

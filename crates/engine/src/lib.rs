@@ -8,6 +8,7 @@ pub mod balance;
 pub mod cookies;
 pub mod counters;
 pub mod health;
+pub mod news;
 pub mod passive;
 pub mod queue;
 pub mod saved;

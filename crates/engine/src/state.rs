@@ -19,6 +19,7 @@ use crate::balance::Balancer;
 use crate::cookies::DynamicCookies;
 use crate::counters::{FrontendCounters, ListenerCounters, ProcessCounters, ServingCounters};
 use crate::health::Health;
+use crate::news::News;
 use crate::passive::Passive;
 use crate::queue::Queue;
 use crate::shutdown::Shutdowns;
@@ -39,6 +40,7 @@ pub struct Runtime {
     pub maxconn_at_start: u32,
     pub limits: RateLimits,
     pub shutdowns: Shutdowns,
+    pub news: News,
     pub max_fds: u64,
     pub maxpipes: u32,
     /// Global numbers for `%rt` and for streams.
@@ -264,6 +266,7 @@ pub fn build(model: Arc<Model>, start: StartInfo) -> Runtime {
         maxconn: AtomicU32::new(start.maxconn),
         maxconn_at_start: start.maxconn,
         shutdowns: Shutdowns::default(),
+        news: News::default(),
         limits: RateLimits {
             conn_rate: AtomicU32::new(model.global.maxconnrate),
             sess_rate: AtomicU32::new(model.global.maxsessrate),

@@ -1,15 +1,19 @@
 //! A server goes up, down, or is on its way out: state, waiting requests, sessions, log lines.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sluice_engine::health::Health;
+use sluice_engine::news::{Change, Event};
 use sluice_engine::state::{OpState, WEIGHT_SCALE};
 use sluice_engine::{ProxyState, ServerState};
 
 use super::Checked;
 use crate::clock;
+use crate::logs::LogSender;
+use crate::worker::Shared;
 
 const LEVEL_EMERG: u8 = 0;
 const LEVEL_ALERT: u8 = 1;
@@ -37,7 +41,7 @@ pub fn went_up(c: &Checked, h: &Health) {
         "{} is UP, reason: {}. {}",
         title(c),
         reason(h),
-        standing(c, 0)
+        standing(c, c.backend.usable_by_kind(), 0)
     );
     tell(c, LEVEL_NOTICE, &text);
 }
@@ -52,16 +56,10 @@ pub fn went_down(c: &Checked, h: &Health) {
         "{} is DOWN, reason: {}. {}",
         title(c),
         reason(h),
-        standing(c, requeued)
+        standing(c, c.backend.usable_by_kind(), requeued)
     );
     tell(c, LEVEL_ALERT, &text);
-    if c.backend.usable_servers() == 0 {
-        tell(
-            c,
-            LEVEL_EMERG,
-            &format!("backend {} has no server available!", c.backend.name),
-        );
-    }
+    tell_if_empty(c);
 }
 
 /// `http-check disable-on-404`: no new sessions, the persistent ones go on.
@@ -78,7 +76,7 @@ pub fn went_stopping(c: &Checked, h: &Health) {
             "{} is stopping, reason: {}. {}",
             title(c),
             reason(h),
-            standing(c, 0)
+            standing(c, c.backend.usable_by_kind(), 0)
         ),
     );
 }
@@ -143,6 +141,74 @@ pub async fn warm_up(backend: Arc<ProxyState>, s: Arc<ServerState>) {
     }
 }
 
+/// Writes down what commands, agents and tracked servers made of servers, for as long as the process lives.
+pub async fn tell_news(shared: Arc<Shared>, logs: Rc<LogSender>) {
+    loop {
+        let changes = std::future::poll_fn(|cx| shared.runtime.news.poll(cx)).await;
+        for change in changes {
+            tell_change(&shared, &logs, change);
+        }
+    }
+}
+
+fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
+    let rt = &shared.runtime;
+    let c = Checked {
+        shared: shared.clone(),
+        logs: logs.clone(),
+        proxy: rt.model.proxy(change.server.backend).clone(),
+        backend: rt.proxy(change.server.backend).clone(),
+        server: rt.server(change.server).clone(),
+    };
+    let via = change.via.map_or(String::new(), |id| {
+        format!(" via {}/{}", rt.proxy(id.backend).name, rt.server(id).name)
+    });
+    let title = title(&c);
+    let text = match change.event {
+        Event::EntersMaint => {
+            format!(
+                "{title} is going DOWN for maintenance{via}. {}",
+                standing(&c, change.usable, 0)
+            )
+        }
+        Event::WentDown => format!("{title} is DOWN{via}. {}", standing(&c, change.usable, 0)),
+        Event::WentUp => format!("{title} is UP{via}. {}", standing(&c, change.usable, 0)),
+        Event::LeavesMaint if via.is_empty() => {
+            format!("{title} is UP/READY (leaving forced maintenance).")
+        }
+        Event::LeavesMaint => format!("{title} is UP/READY (leaving maintenance)."),
+        Event::EntersDrain => format!(
+            "{title} enters drain state{via}. {}",
+            online(&c, change.usable, 0)
+        ),
+        Event::LeavesDrain => format!("{title} is UP (leaving forced drain)."),
+    };
+    let level = match change.event {
+        Event::WentDown | Event::EntersMaint => LEVEL_ALERT,
+        _ => LEVEL_NOTICE,
+    };
+    tell(&c, level, &text);
+    let leaves = matches!(
+        change.event,
+        Event::EntersMaint | Event::EntersDrain | Event::WentDown
+    );
+    if leaves && change.usable == (0, 0) {
+        tell_if_empty(&c);
+    }
+}
+
+/// The last server of a backend left.
+fn tell_if_empty(c: &Checked) {
+    if c.backend.usable_servers() == 0 {
+        let kind = match c.proxy.is_frontend() {
+            true => "proxy",
+            false => "backend",
+        };
+        let text = format!("{kind} {} has no server available!", c.backend.name);
+        tell(c, LEVEL_EMERG, &text);
+    }
+}
+
 fn title(c: &Checked) -> String {
     let kind = if c.server.conf.backup {
         "Backup Server"
@@ -166,36 +232,38 @@ fn reason(h: &Health) -> String {
 }
 
 /// How the backend stands now.
-fn standing(c: &Checked, requeued: u32) -> String {
-    let count = |backup| {
-        c.backend
-            .servers
-            .iter()
-            .filter(|s| s.conf.backup == backup && s.is_usable())
-            .count()
-    };
+fn standing(c: &Checked, usable: (usize, usize), requeued: u32) -> String {
+    if c.server.is_usable() {
+        return online(c, usable, requeued);
+    }
     format!(
-        "{} active and {} backup servers {}{}. {} sessions active, {requeued} requeued, {} remaining in queue.",
-        count(false),
-        count(true),
-        if c.server.is_usable() {
-            "online"
-        } else {
-            "left"
-        },
-        if count(false) == 0 && count(true) > 0 {
-            ". Running on backup"
-        } else {
-            ""
-        },
+        "{} {} sessions active, {requeued} requeued, {} remaining in queue.",
+        servers(usable, "left"),
         c.server.counters.sessions.now(),
         c.server.queue.len()
     )
 }
 
+/// As [`standing`], of a server that goes on with what it has.
+fn online(c: &Checked, usable: (usize, usize), requeued: u32) -> String {
+    format!(
+        "{} {requeued} sessions requeued, {} total in queue.",
+        servers(usable, "online"),
+        crate::view::queued(&c.backend)
+    )
+}
+
+fn servers((active, backup): (usize, usize), state: &str) -> String {
+    let on_backup = match active == 0 && backup > 0 {
+        true => " Running on backup.",
+        false => "",
+    };
+    format!("{active} active and {backup} backup servers {state}.{on_backup}")
+}
+
 fn tell(c: &Checked, level: u8, text: &str) {
     if level <= LEVEL_NOTICE && !c.shared.runtime.model.global.quiet {
-        let tag = if level <= LEVEL_ALERT {
+        let tag = if level == LEVEL_EMERG {
             "[ALERT]   "
         } else {
             "[WARNING] "

@@ -37,6 +37,7 @@ pub struct Checked {
 pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
     let rt = &shared.runtime;
     let logs = Rc::new(LogSender::new(rt.clone(), rings.clone()));
+    tokio::task::spawn_local(change::tell_news(shared.clone(), logs.clone()));
     for (p, proxy) in rt.model.proxies.iter().enumerate() {
         let backend = &rt.proxies[p];
         let checked: Vec<_> = backend
