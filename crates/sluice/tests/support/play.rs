@@ -220,7 +220,7 @@ fn sections(case: &Case, is_sluice: bool, port: u16, log_port: u16, origin: Opti
         // the rows see everything that was sent at once
         let wait = |rules: &str| {
             format!(
-                "  {rules} inspect-delay 200ms\n  {rules} content set-var(txn.waited) bool(true) if WAIT_END\n"
+                "  {rules} inspect-delay 300ms\n  {rules} content set-var(txn.waited) bool(true) if WAIT_END\n"
             )
         };
         match case.place.as_str() {
