@@ -81,6 +81,7 @@ pub struct Shell {
     pub shared: Arc<Shared>,
     pub rings: Arc<Rings>,
     workers: Asker,
+    startup_logs: String,
     /// A descriptor of every listening socket, until the soft stop begins.
     pub offered: RefCell<Rc<Vec<Offered>>>,
     /// `stats maxconn`
@@ -93,12 +94,14 @@ impl Shell {
         rings: Arc<Rings>,
         workers: Asker,
         offered: Vec<Offered>,
+        startup_logs: String,
     ) -> Self {
         let slots = shared.runtime.model.global.stats_maxconn.max(1) as usize;
         Shell {
             shared,
             rings,
             workers,
+            startup_logs,
             offered: RefCell::new(Rc::new(offered)),
             slots: Arc::new(Semaphore::new(slots)),
         }
@@ -132,6 +135,9 @@ impl Host for Shell {
         };
         self.offered.replace(Rc::new(kept));
         self.workers.ask(move |w| w.stop_frontend(id));
+    }
+    fn startup_logs(&self) -> &str {
+        &self.startup_logs
     }
     fn date(&self, wall_us: i64) -> String {
         logs::log_date(wall_us)

@@ -25,15 +25,23 @@ use crate::link::{Link, Ready};
 const SIGTTIN: i32 = 21;
 const SIGTTOU: i32 = 22;
 
+/// What the main thread has besides the workers.
+pub struct Doors {
+    pub sockets: Vec<CommandSocket>,
+    /// All listening sockets, as they can be given away.
+    pub offered: Vec<Offered>,
+    /// The wire to the master process.
+    pub master: Option<OwnedFd>,
+    pub startup_logs: String,
+}
+
 /// Runs until the process is to end.
 pub fn run(
     flags: &Flags,
     shared: Arc<Shared>,
     rings: Arc<Rings>,
     workers: Workers,
-    sockets: Vec<CommandSocket>,
-    offered: Vec<Offered>,
-    master: Option<OwnedFd>,
+    doors: Doors,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -43,16 +51,18 @@ pub fn run(
         shared.clone(),
         rings.clone(),
         workers.asker(),
-        offered,
+        doors.offered,
+        doors.startup_logs,
     ));
     let code = local.block_on(&runtime, async {
-        let doors = sockets
+        let accepting = doors
+            .sockets
             .into_iter()
             .map(|s| {
                 tokio::task::spawn_local(command_socket::serve(shell.clone(), s)).abort_handle()
             })
             .collect();
-        if let Some(link) = master {
+        if let Some(link) = doors.master {
             let g = &shared.runtime.model.global;
             let link = Link::new(link)?;
             link.tell_ready(Ready {
@@ -62,7 +72,7 @@ pub fn run(
             tokio::task::spawn_local(link.serve(shell.clone()));
         }
         sluice_proxy::checks::spawn_all(&shared, &rings);
-        anyhow::Ok(until_stopped(flags, &shell, &workers, doors).await)
+        anyhow::Ok(until_stopped(flags, &shell, &workers, accepting).await)
     })?;
     drop(runtime);
     let panicked = workers.join();

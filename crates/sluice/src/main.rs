@@ -153,7 +153,7 @@ fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     if wants_master && flags.worker.is_none() {
         return supervise(flags, &model);
     }
-    serve(flags, Arc::new(model))
+    serve(flags, Arc::new(model), &startup_logs(&diagnostics))
 }
 
 /// Becomes the master process. The model was read to see that it can be, and for what concerns the master itself; the
@@ -255,6 +255,16 @@ fn load(flags: &Flags, sources: &[sluice_config::SourceFile]) -> Loaded {
     sluice_config::load(sources, &options)
 }
 
+/// What the start had to say, for `show startup-logs`.
+fn startup_logs(diagnostics: &[Diagnostic]) -> String {
+    let options = RenderOptions {
+        pid: std::process::id(),
+        colour: false,
+        terse: false,
+    };
+    diagnostics.iter().map(|d| d.render(options)).collect()
+}
+
 /// Shows what was found; true when there were warnings.
 fn report(flags: &Flags, diagnostics: &[Diagnostic]) -> bool {
     let options = RenderOptions {
@@ -326,7 +336,7 @@ fn hostname() -> String {
 }
 
 /// Starts everything and stays until it is told to stop.
-fn serve(flags: &Flags, model: Arc<Model>) -> anyhow::Result<ExitCode> {
+fn serve(flags: &Flags, model: Arc<Model>, startup_logs: &str) -> anyhow::Result<ExitCode> {
     let master = flags.worker.map(sys::take_over).transpose()?;
     if !model
         .proxies
@@ -468,7 +478,13 @@ fn serve(flags: &Flags, model: Arc<Model>) -> anyhow::Result<ExitCode> {
     shared.set_process_vars();
     let workers = start::start(&shared, &rings, listeners)?;
     parent.into_iter().for_each(sys::Parent::tell_ready);
-    control_loop::run(flags, shared, rings, workers, sockets, offered, master)
+    let doors = control_loop::Doors {
+        sockets,
+        offered,
+        master,
+        startup_logs: startup_logs.to_owned(),
+    };
+    control_loop::run(flags, shared, rings, workers, doors)
 }
 
 /// The listeners of the process behind a command socket (`-x`).

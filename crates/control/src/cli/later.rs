@@ -105,7 +105,6 @@ pub const LATER: &[LaterCommand] = &[
     ("show ssl ocsp-updates", "TLS"),
     ("show ssl providers", "TLS"),
     ("show ssl sni", "TLS"),
-    ("show startup-logs", "the list of start-up messages"),
     ("show table", "stick tables"),
     ("show tasks", "profiling"),
     ("show threads", "debugging commands"),

@@ -63,6 +63,8 @@ pub trait Host {
     fn shutdown_session(&self, id: u64) -> bool;
     /// Closes a frontend's listening sockets for good.
     fn shutdown_frontend(&self, id: ProxyId);
+    /// What the start had to say.
+    fn startup_logs(&self) -> &str;
     /// A moment as logs write it, in local time.
     fn date(&self, wall_us: i64) -> String;
     /// The last malformed messages (`show errors`), written out.

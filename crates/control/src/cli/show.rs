@@ -86,6 +86,16 @@ pub const COMMANDS: &[Command] = &[
         run: |c| c.info(&format!("{}\n", info::VERSION)),
     },
     Command {
+        words: &["show", "startup-logs"],
+        args: "",
+        help: "report logs emitted during HAProxy startup",
+        level: CliLevel::Operator,
+        run: |c| match c.host.startup_logs() {
+            "" => "\n".into(),
+            logs => logs.into(),
+        },
+    },
+    Command {
         words: &["show", "cli", "sockets"],
         args: "",
         help: "dump list of cli sockets",
