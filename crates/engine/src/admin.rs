@@ -341,9 +341,9 @@ impl ProxyState {
             while (!server.queue.is_empty() || (usable && !self.queue.is_empty()))
                 && server.take_slot(self.be.sessions.now(), fullconn)
             {
-                if !server.queue.grant(server.id.index)
-                    && !(usable && self.queue.grant(server.id.index))
-                {
+                let index = server.id.index;
+                let granted = server.queue.grant(index) || (usable && self.queue.grant(index));
+                if !granted {
                     server.served.fetch_sub(1, Relaxed);
                     break;
                 }

@@ -145,7 +145,7 @@ fn cookies(c: &Call<'_>, act: impl FnOnce(&ProxyState)) -> String {
 fn atoi(text: &str) -> i64 {
     let end = text
         .char_indices()
-        .find(|(i, c)| !c.is_ascii_digit() && !(*i == 0 && matches!(c, '-' | '+')))
+        .find(|(i, c)| !(c.is_ascii_digit() || (*i == 0 && matches!(c, '-' | '+'))))
         .map_or(text.len(), |(i, _)| i);
     text[..end].parse().unwrap_or(0)
 }
