@@ -224,6 +224,9 @@ pub struct RawCheck {
     pub tcp: Vec<RawCheckStep>,
     pub disable_on_404: bool,
     pub send_state: bool,
+    /// `external-check command` and `external-check path`
+    pub command: Option<String>,
+    pub path: Option<String>,
 }
 
 /// Which kind of check an option asked for.
@@ -235,6 +238,8 @@ pub enum CheckOption {
     Tcp,
     /// One of the protocol checks, complete.
     Fixed(Arc<CheckRules>),
+    /// `option external-check`
+    External,
 }
 
 /// One `http-check` or `tcp-check` line.

@@ -354,7 +354,7 @@ pub const FIELDS: &[Field] = fields! {
     "rate_lim" "CLP" |r, at| match r { Row::Frontend(p, _) => u32v(p.rate_limit_sessions), _ => None };
     "rate_max" "MMP" |r, at| r.serving().map(|c| c.sess_rate.max()).or(r.frontend().map(|c| c.sess_rate.max())).map(V::U32);
     "check_status" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(health(s, |h| h.last.status.code())));
-    "check_code" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| match health(s, |h| h.last.code) { 0 => None, n => u32v(n) });
+    "check_code" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| match health(s, |h| (h.last.status.has_code(), h.last.code)) { (true, n) => u32v(n), _ => None });
     "check_duration" "MDP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u64v(health(s, |h| h.last.duration_ms)));
     "hrsp_1xx" "MCP" |r, at| class(r, 1);
     "hrsp_2xx" "MCP" |r, at| class(r, 2);
@@ -380,7 +380,7 @@ pub const FIELDS: &[Field] = fields! {
     "rtime" "MaP" |r, at| mean(r, |c| &c.response_time);
     "ttime" "MaP" |r, at| mean(r, |c| &c.total_time);
     "agent_status" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.status.code())));
-    "agent_code" "MOP" |r, at| asked(r).filter(|s| agent(s, |h| h.last.status.is_layer7())).and_then(|s| u32v(agent(s, |h| h.last.code)));
+    "agent_code" "MOP" |r, at| asked(r).filter(|s| agent(s, |h| h.last.status.has_code())).and_then(|s| u32v(agent(s, |h| h.last.code)));
     "agent_duration" "MDP" |r, at| asked(r).and_then(|s| u64v(agent(s, |h| h.last.duration_ms)));
     "check_desc" "SOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(health(s, |h| h.last.status.description())));
     "agent_desc" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.status.description())));

@@ -128,11 +128,16 @@ impl CheckStatus {
             CheckStatus::Unchanged => "No status change",
         }
     }
-    /// Found in an answer: it has a code of its protocol, if only 0.
-    pub fn is_layer7(self) -> bool {
+    /// Whether a number comes with it: a status of the protocol, a program's exit status.
+    pub fn has_code(self) -> bool {
         matches!(
             self,
-            CheckStatus::L7Ok | CheckStatus::L7OkCond | CheckStatus::L7Status
+            CheckStatus::L7Ok
+                | CheckStatus::L7OkCond
+                | CheckStatus::L7Status
+                | CheckStatus::ProcErr
+                | CheckStatus::ProcTimeout
+                | CheckStatus::ProcOk
         )
     }
     pub fn passed(self) -> bool {

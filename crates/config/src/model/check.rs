@@ -12,6 +12,16 @@ pub enum CheckKind {
     Tcp,
     /// `option httpchk` or `option tcp-check` with its rules, or one of the protocol checks expressed as such rules.
     Rules(Arc<CheckRules>),
+    /// `option external-check`: a program.
+    External(Arc<ExternalCheck>),
+}
+
+/// `external-check command` and `external-check path`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalCheck {
+    pub command: String,
+    /// The program's `PATH`.
+    pub path: Option<String>,
 }
 
 /// A sequence of check steps.
@@ -106,8 +116,18 @@ pub enum CheckMatch {
         value: Option<NameMatch>,
         full: bool,
     },
-    /// The first bytes: used by the fixed protocol checks (SSL hello, SMTP, ...).
+    /// The first bytes.
     Prefix(Vec<u8>),
+    /// A binary answer that only its protocol explains.
+    Protocol(ProtocolAnswer),
+}
+
+/// The answers of the protocol checks that carry an error number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtocolAnswer {
+    MysqlGreeting,
+    MysqlResult,
+    LdapBind,
 }
 
 /// `hdr name [ -m meth ] <name>`

@@ -24,6 +24,8 @@ pub struct Global {
     pub gid: Option<u32>,
     pub chroot: Option<String>,
     pub daemon: bool,
+    /// `external-check`: health checks may start programs.
+    pub external_check: bool,
     pub master_worker: bool,
     /// `master-worker no-exit-on-failure`: the master process outlives its workers.
     pub no_exit_on_failure: bool,
@@ -90,6 +92,7 @@ impl Default for Global {
             gid: None,
             chroot: None,
             daemon: false,
+            external_check: false,
             master_worker: false,
             no_exit_on_failure: false,
             mworker_max_reloads: None,

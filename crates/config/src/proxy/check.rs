@@ -11,10 +11,11 @@ use crate::addr::AddrRules;
 use crate::cx::Cx;
 use crate::line::Line;
 use crate::model::{
-    CheckAction, CheckExpect, CheckKind, CheckMatch, CheckRules, CheckStep, PeerAddr, PortSpec,
+    CheckAction, CheckExpect, CheckKind, CheckMatch, CheckRules, CheckStep, ExternalCheck,
+    PeerAddr, PortSpec,
 };
 use crate::raw::{CheckOption, HttpSend, RawCheck, RawCheckAction, RawCheckStep};
-use crate::registry::{Keyword, Sections, kw, later};
+use crate::registry::{Keyword, Sections, kw};
 
 use super::action::header::header_name;
 use super::action::stream::{inside, parse_variable};
@@ -76,8 +77,18 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("tcp-check set-var*", DLB, "(<var>[,<cond>...]) <expr>", "set a variable of the check", set_var).ignored(),
     kw("tcp-check set-var-fmt*", DLB, "(<var>[,<cond>...]) <fmt>", "set a variable of the check to a text", set_var_fmt).ignored(),
     kw("tcp-check unset-var*", DLB, "(<var>)", "forget a variable of the check", unset_var).ignored(),
-    later("external-check command", DLB, "external checks").doc("<command>", "the program that checks servers"),
-    later("external-check path", DLB, "external checks").doc("<path>", "its PATH"),
+    kw("external-check command", DLB, "<command>", "the program that checks servers", |cx, line| {
+        if cx.need(line, 2, "a program").is_some() && cx.no_more(line, 3) {
+            cx.proxy().settings.check.command = Some(line.word(2).to_owned());
+        }
+    })
+    .ignored(),
+    kw("external-check path", DLB, "<path>", "the PATH of the program that checks servers", |cx, line| {
+        if cx.need(line, 2, "a list of directories").is_some() && cx.no_more(line, 3) {
+            cx.proxy().settings.check.path = Some(line.word(2).to_owned());
+        }
+    })
+    .ignored(),
 ];
 
 /// Appends a step to the list its keyword belongs to. The first line of a section replaces what it inherited.
@@ -508,6 +519,12 @@ pub(crate) fn build(raw: &RawCheck) -> CheckKind {
             send_state: false,
         },
         Some(CheckOption::Fixed(rules)) => return CheckKind::Rules(rules.clone()),
+        Some(CheckOption::External) => {
+            return CheckKind::External(Arc::new(ExternalCheck {
+                command: raw.command.clone().unwrap_or_default(),
+                path: raw.path.clone(),
+            }));
+        }
         Some(CheckOption::Http { first, slash }) => CheckRules {
             http: true,
             proto: "HTTP",
@@ -558,7 +575,8 @@ fn number(
     mut request: impl FnMut(&HttpSend) -> Option<CheckAction>,
 ) -> Vec<CheckStep> {
     let (mut steps, mut comment) = (Vec::new(), None);
-    for step in written {
+    // comment lines count among the steps, as in HAProxy's reports
+    for (n, step) in (1..).zip(written) {
         let action = match &step.action {
             RawCheckAction::Comment => {
                 comment.clone_from(&step.comment);
@@ -572,7 +590,7 @@ fn number(
         };
         steps.push(CheckStep {
             comment: step.comment.clone().or_else(|| comment.take()),
-            number: u32::try_from(steps.len() + 1).unwrap_or(u32::MAX),
+            number: n,
             action,
         });
     }

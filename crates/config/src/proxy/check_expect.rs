@@ -89,7 +89,6 @@ pub(super) fn expect(
                 said.error_status = Some(status_word(cx, line, at + 1, &ERROR_STATUS)?)
             }
             "tout-status" => {
-                cx.not_yet(line, at, "tout-status", "statuses of checks that time out");
                 said.tout_status = Some(status_word(cx, line, at + 1, &TIMEOUT_STATUS)?)
             }
             "on-success" => said.on_success = Some(format(cx, line, at + 1, Place::CHECK)?),

@@ -10,7 +10,7 @@ use sluice_expr::{Expr, LogFormat, Purpose};
 
 use crate::cx::Cx;
 use crate::line::Line;
-use crate::model::{CheckAction, CheckExpect, CheckMatch, CheckRules, CheckStep};
+use crate::model::{CheckAction, CheckExpect, CheckMatch, CheckRules, CheckStep, ProtocolAnswer};
 use crate::raw::{CheckOption, HttpSend};
 
 use super::check::constant_text;
@@ -83,6 +83,13 @@ fn version(cx: &mut Cx<'_>, line: &Arc<Line>, word: usize, send: &mut HttpSend) 
         send.body = Some(constant_text(cx, line, word, body)?);
     }
     Some(())
+}
+
+/// `option external-check`: only where `global` allows the start of programs.
+pub(super) fn external(cx: &mut Cx<'_>, line: &Arc<Line>) {
+    if cx.no_more(line, line.keyword_len) {
+        choose(cx, line, CheckOption::External);
+    }
 }
 
 pub(super) fn tcp_check(cx: &mut Cx<'_>, line: &Arc<Line>) {
@@ -158,6 +165,12 @@ impl Draft<'_, '_, '_> {
                 .with_ctx(line, 0, Place::CHECK, |ctx, _| Expr::parse(text, ctx));
             self.good &= expect.status_code.is_some();
         }
+        self.steps.push(CheckAction::Expect(expect));
+    }
+
+    /// Waits for an answer that its protocol explains.
+    fn expect_protocol(&mut self, answer: ProtocolAnswer) {
+        let expect = CheckExpect::plain(CheckMatch::Protocol(answer));
         self.steps.push(CheckAction::Expect(expect));
     }
 
@@ -252,8 +265,7 @@ pub(super) fn ssl_hello(cx: &mut Cx<'_>, line: &Arc<Line>) {
         Wait::new(What::Bytes("^1[56]"), "L6RSP")
             .min_recv(5)
             .ok_status("L6OK")
-            .on_error("Invalid SSLv3 hello")
-            .on_success("TLS is spoken"),
+            .on_error("Invalid SSLv3 hello"),
     );
     draft.choose("SSL hello");
 }
@@ -293,20 +305,21 @@ pub(super) fn smtp(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let mut draft = Draft::new(cx, line);
     let answered = |pattern| {
         Wait::new(What::Text(pattern), "L7STS")
-            .min_recv(4)
-            .on_error("%[res.payload(4,0),ltrim(' ')]")
+            .on_error("%[res.payload(4,0),ltrim(' '),cut_crlf]")
             .status_code("res.payload(0,3)")
     };
     draft.expect(
         Wait::new(What::Text("^[0-9]{3}[ \r]"), "L7RSP")
             .min_recv(4)
-            .on_error("%[res.payload(0,0)]"),
+            .on_error("%[res.payload(0,0),cut_crlf]"),
     );
-    draft.expect(answered("^2[0-9]{2}[ \r]"));
+    draft.expect(answered("^2[0-9]{2}[ \r]").min_recv(4));
     draft.send(hello.as_bytes());
-    draft.expect(answered("^2[0-9]{2}[- \r]").on_success("%[res.payload(4,0),ltrim(' ')]"));
+    draft
+        .expect(answered("^2[0-9]{2}[- \r]").on_success("%[res.payload(4,0),ltrim(' '),cut_crlf]"));
     draft.send(b"QUIT\r\n");
-    draft.expect(answered("^2[0-9]{2}[- \r]").on_success("%[res.payload(4,0),ltrim(' ')]"));
+    draft
+        .expect(answered("^2[0-9]{2}[- \r]").on_success("%[res.payload(4,0),ltrim(' '),cut_crlf]"));
     draft.choose("SMTP");
 }
 
@@ -319,8 +332,7 @@ pub(super) fn redis(cx: &mut Cx<'_>, line: &Arc<Line>) {
     draft.send(b"*1\r\n$4\r\nPING\r\n");
     draft.expect(
         Wait::new(What::Text("\\+PONG\r\n"), "L7STS")
-            .min_recv(7)
-            .on_error("%[res.payload(0,0)]")
+            .on_error("%[res.payload(0,0),cut_crlf]")
             .on_success("Redis server is ok"),
     );
     draft.choose("Redis");
@@ -336,21 +348,7 @@ pub(super) fn ldap(cx: &mut Cx<'_>, line: &Arc<Line>) {
     draft.send(&[
         0x30, 0x0c, 0x02, 0x01, 0x01, 0x60, 0x07, 0x02, 0x01, 0x03, 0x04, 0x00, 0x80, 0x00,
     ]);
-    draft.expect(
-        Wait::new(What::Bytes("^30"), "L7RSP")
-            .min_recv(14)
-            .on_error("Not LDAPv3 protocol"),
-    );
-    // Lengths are short (one byte) or long (0x81 to 0x84 and as many bytes); then messageID 1, bindResponse, resultCode 0.
-    draft.expect(
-        Wait::new(
-            What::Bytes("^30([0-7].|81..|82.{4}|83.{6}|84.{8})02010161([0-7].|81..|82.{4}|83.{6}|84.{8})0a0100"),
-            "L7STS",
-        )
-        .min_recv(14)
-        .on_error("LDAP bind was refused")
-        .on_success("Success"),
-    );
+    draft.expect_protocol(ProtocolAnswer::LdapBind);
     draft.choose("LDAP");
 }
 
@@ -427,21 +425,10 @@ pub(super) fn mysql(cx: &mut Cx<'_>, line: &Arc<Line>) {
         return;
     }
     let mut draft = Draft::new(cx, line);
-    // Length (3 bytes), sequence number 0, then the protocol version; 0xff there is an error message.
-    draft.expect(
-        Wait::new(What::Bytes("^.{6}00([0-9a-e].|f[0-9a-e])"), "L7STS")
-            .min_recv(5)
-            .on_error("%[res.payload(7,0)]")
-            .on_success("MySQL server is ok"),
-    );
+    draft.expect_protocol(ProtocolAnswer::MysqlGreeting);
     if let Some(login) = login {
         draft.send(&login);
-        draft.expect(
-            Wait::new(What::Bytes("^.{8}([0-9a-e].|f[0-9a-e])"), "L7STS")
-                .min_recv(5)
-                .on_error("%[res.payload(7,0)]")
-                .on_success("MySQL server is ok"),
-        );
+        draft.expect_protocol(ProtocolAnswer::MysqlResult);
     }
     draft.choose("MySQL");
 }

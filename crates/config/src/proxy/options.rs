@@ -209,7 +209,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("option redis-check", DLB, "", "check servers with a Redis PING", check_proto::redis).ignored(),
     kw("option ldap-check", DLB, "", "check servers with an LDAPv3 bind", check_proto::ldap).ignored(),
     kw("option spop-check", DLB, "", "check SPOE agents with a SPOP hello", check_proto::spop).ignored(),
-    later("option external-check", DLB, "external checks").doc("", "check servers with a program"),
+    kw("option external-check", DLB, "", "check servers with a program", check_proto::external).ignored(),
     harmless("option http-use-htx", ALL, "remove it: there is only one way to represent HTTP messages").no(),
     refused("option forceclose", ALL, "remove it, or write `option httpclose` where connections really must be closed"),
     refused("option http-tunnel", ALL, "remove it: keep-alive does the same"),

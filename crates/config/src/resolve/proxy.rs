@@ -10,7 +10,7 @@ use super::names::{find, id};
 use super::{Resolver, consistency, logging, oddities, servers};
 use crate::line::Written;
 use crate::model::*;
-use crate::raw::{RawAction, RawError, RawProxy, RawRule, Settings};
+use crate::raw::{CheckOption, RawAction, RawError, RawProxy, RawRule, Settings};
 
 /// Makes a proxy. Faults are reported; what stands in for a faulty part (or that there is no proxy at all) does not
 /// matter, because the model is not given out then.
@@ -54,6 +54,7 @@ pub(super) fn build(
     if live {
         oddities::check(resolver, raw, &settings);
         consistency::after(resolver, raw, &settings);
+        external_check(resolver, &settings);
     }
     let mut binds = raw.binds.clone();
     for (bind, line) in binds.iter_mut().zip(&raw.bind_lines) {
@@ -373,6 +374,21 @@ fn use_servers(resolver: &mut Resolver<'_>, index: usize) -> Vec<UseServer> {
         }
     }
     found
+}
+
+/// `option external-check` needs a program and the permission to start one.
+fn external_check(resolver: &mut Resolver<'_>, s: &Settings) {
+    let Some((CheckOption::External, line)) = &s.check.option else {
+        return;
+    };
+    let line = line.clone();
+    if !resolver.raw.global.external_check {
+        let message = "'option external-check' requires 'external-check' in the 'global' section";
+        resolver.error(&line, 0, message, None);
+    } else if s.check.command.is_none() {
+        let message = "'option external-check' requires 'external-check command'";
+        resolver.error(&line, 0, message, None);
+    }
 }
 
 /// Error replies by status; later lines replace earlier ones.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sluice_engine::health::Health;
+use sluice_config::model::Options;
+use sluice_engine::health::{CheckStatus, Health};
 use sluice_engine::news::{Change, Event};
 use sluice_engine::state::{OpState, WEIGHT_SCALE};
 use sluice_engine::{ProxyState, ServerState};
@@ -38,9 +39,9 @@ pub fn went_up(c: &Checked, h: &Health) {
         }
     }
     let text = format!(
-        "{} is UP, reason: {}. {}",
+        "{} is UP{}. {}",
         title(c),
-        reason(h),
+        why(c, h),
         standing(c, c.backend.usable_by_kind(), 0)
     );
     tell(c, LEVEL_NOTICE, &text);
@@ -53,13 +54,22 @@ pub fn went_down(c: &Checked, h: &Health) {
         .runtime
         .change_op(s.id, OpState::Stopped, clock::mono_ms());
     let text = format!(
-        "{} is DOWN, reason: {}. {}",
+        "{} is DOWN{}. {}",
         title(c),
-        reason(h),
+        why(c, h),
         standing(c, c.backend.usable_by_kind(), requeued)
     );
     tell(c, LEVEL_ALERT, &text);
     tell_if_empty(c);
+}
+
+/// The reason of a change, unless `option log-health-checks` told it just before.
+fn why(c: &Checked, h: &Health) -> String {
+    if c.proxy.options.contains(Options::LOG_HEALTH_CHECKS) {
+        String::new()
+    } else {
+        format!(", reason: {}", reason(h))
+    }
 }
 
 /// `http-check disable-on-404`: no new sessions, the persistent ones go on.
@@ -73,12 +83,13 @@ pub fn went_stopping(c: &Checked, h: &Health) {
         c,
         LEVEL_NOTICE,
         &format!(
-            "{} is stopping, reason: {}. {}",
+            "{} is stopping{}. {}",
             title(c),
-            reason(h),
-            standing(c, c.backend.usable_by_kind(), 0)
+            why(c, h),
+            online(c, c.backend.usable_by_kind(), 0)
         ),
     );
+    tell_if_empty(c);
 }
 
 /// A server that answered 404 before and answers well again takes sessions again.
@@ -94,10 +105,10 @@ pub fn leave_drain(c: &Checked, h: &Health) {
 
 /// `option log-health-checks`.
 pub fn log_check(c: &Checked, h: &Health) {
-    let outcome = if h.last.status.passed() {
-        "succeeded"
-    } else {
-        "failed"
+    let outcome = match h.last.status {
+        CheckStatus::L7OkCond => "conditionally succeeded",
+        status if status.passed() => "succeeded",
+        _ => "failed",
     };
     let (at, of, state) = if h.is_up() {
         (h.counter + 1 - h.rise, h.fall, "UP")
@@ -221,7 +232,7 @@ fn title(c: &Checked) -> String {
 /// The check's result in the words of HAProxy's logs.
 fn reason(h: &Health) -> String {
     let mut out = h.last.status.description().to_string();
-    if h.last.code > 0 || h.last.status.is_layer7() {
+    if h.last.status.has_code() {
         out.push_str(&format!(", code: {}", h.last.code));
     }
     if !h.last.info.is_empty() {

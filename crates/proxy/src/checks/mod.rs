@@ -1,19 +1,22 @@
 //! Health checks: one task a checked server, on the main thread, off the data path.
 //!
-//! This file is the schedule of one server; `probe` runs one check, `verdict` is what an `expect` says of an answer,
-//! `change` makes a server go up or down.
+//! This file is the schedule of one server; `probe` runs one check (`external` a program), `verdict` and `protocol` are
+//! what an `expect` says of an answer, `words` how failures are told, `change` makes a server go up or down.
 
 mod agent;
 pub mod change;
+mod external;
 mod probe;
+mod protocol;
 mod verdict;
+mod words;
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sluice_config::model::{CheckKind, OnError, Proxy};
+use sluice_config::model::{CheckKind, OnError, Options, Proxy};
 use sluice_engine::health::{Change, CheckResult, Health};
 use sluice_engine::{ProxyState, ServerState};
 use std::future::Future;
@@ -126,6 +129,7 @@ async fn one(c: &Checked) -> CheckResult {
     let mut result = match &c.proxy.check {
         CheckKind::Tcp => probe::tcp(c).await,
         CheckKind::Rules(rules) => probe::rules(c, rules).await,
+        CheckKind::External(check) => external::run(c, check).await,
     };
     result.duration_ms = started.elapsed().as_millis() as u64;
     result
@@ -148,10 +152,7 @@ fn take_in(c: &Checked, step: impl FnOnce(&mut Health) -> Change) {
             .failed_checks
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
-    if changed == Change::None
-        && c.proxy
-            .options
-            .contains(sluice_config::model::Options::LOG_HEALTH_CHECKS)
+    if c.proxy.options.contains(Options::LOG_HEALTH_CHECKS)
         && (before.0 != after.last.status || before.2 != after.counter)
     {
         change::log_check(c, &after);

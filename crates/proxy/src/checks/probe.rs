@@ -3,12 +3,16 @@
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sluice_config::model::{CheckAction, CheckExpect, CheckRules, CheckStep, PeerAddr, PortSpec};
+use sluice_config::model::{
+    CheckAction, CheckExpect, CheckMatch, CheckRules, CheckStep, PeerAddr, PortSpec,
+};
 use sluice_engine::health::{CheckResult, CheckStatus};
-use sluice_expr::env::{Env, Gauge, NameOf, Now};
+use sluice_engine::state::OpState;
+use sluice_expr::env::{Env, Gauge, NameOf, Now, StreamInfo};
 use sluice_expr::value::Value;
 use sluice_expr::vars::{Scope, Usage, VarRef, Vars};
 use sluice_http::{BodyDecoder, HeadScan, Limits, Method, Parsed, Response, parse_response};
@@ -17,7 +21,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 
 use super::Checked;
+use super::protocol::{self, Judged};
 use super::verdict::{self, Answer, Verdict};
+use super::words;
 use crate::view;
 
 /// Most bytes of an answer that are looked at: the size of a buffer.
@@ -48,6 +54,10 @@ pub async fn rules(c: &Checked, rules: &CheckRules) -> CheckResult {
         vars: RefCell::default(),
         used: Usage::new(0),
         method: Method::Get,
+        step: None,
+        broken: None,
+        greeting: String::new(),
+        info: stream_info(c),
     };
     let limit = c
         .proxy
@@ -58,14 +68,25 @@ pub async fn rules(c: &Checked, rules: &CheckRules) -> CheckResult {
     match tokio::time::timeout_at(deadline, probe.run()).await {
         Ok(r) => r,
         Err(_) => {
-            let status = if probe.io.is_none() {
-                CheckStatus::L4Timeout
-            } else {
-                CheckStatus::L7Timeout
+            let told = probe.step.and_then(|i| match &rules.steps[i].action {
+                CheckAction::Expect(e) => CheckStatus::from_code(e.tout_status.as_deref()?),
+                _ => None,
+            });
+            let status = match (told, &probe.io) {
+                (Some(told), _) => told,
+                (None, None) => CheckStatus::L4Timeout,
+                (None, Some(_)) => CheckStatus::L7Timeout,
             };
-            result(status, 0, "")
+            probe.connection_error(result(status, 0, ""), None)
         }
     }
+}
+
+/// The stream that a check's expressions see: it has a backend and a server, and nothing else.
+fn stream_info(c: &Checked) -> StreamInfo {
+    let mut info = StreamInfo::new(c.backend.id);
+    info.server = Some(c.server.id);
+    info
 }
 
 fn result(status: CheckStatus, code: u32, info: &str) -> CheckResult {
@@ -117,10 +138,12 @@ async fn connect(
                 let port = port.ok_or(io::ErrorKind::AddrNotAvailable)?;
                 let s = TcpStream::connect(SocketAddr::new(*ip, port)).await?;
                 s.set_nodelay(true)?;
-                Ok(Box::new(s) as Box<dyn Stream>)
+                let ends = s.local_addr().ok().zip(s.peer_addr().ok());
+                Ok((Box::new(s) as Box<dyn Stream>, ends))
             }
             PeerAddr::Unix(path) => {
-                Ok(Box::new(UnixStream::connect(path).await?) as Box<dyn Stream>)
+                let s = UnixStream::connect(path).await?;
+                Ok((Box::new(s) as Box<dyn Stream>, None))
             }
             PeerAddr::Abstract { name, zero_padded } => {
                 let addr = crate::net::listen::abstract_addr(name, *zero_padded)?;
@@ -129,29 +152,35 @@ async fn connect(
                 socket.connect(&addr)?;
                 socket.set_nonblocking(true)?;
                 let std: std::os::unix::net::UnixStream = std::os::fd::OwnedFd::from(socket).into();
-                Ok(Box::new(UnixStream::from_std(std)?) as Box<dyn Stream>)
+                let s = UnixStream::from_std(std)?;
+                Ok((Box::new(s) as Box<dyn Stream>, None))
             }
             _ => Err(io::Error::from(io::ErrorKind::AddrNotAvailable)),
         }
     };
     match tokio::time::timeout(connect_limit(c), open).await {
         Err(_) => Err(result(CheckStatus::L4Timeout, 0, "")),
-        Ok(Err(e)) => {
-            let text = e.to_string();
-            Err(result(
-                CheckStatus::L4Con,
-                0,
-                text.split(" (os error").next().unwrap_or(""),
-            ))
-        }
-        Ok(Ok(mut io)) => {
-            if send_proxy || p.send_proxy {
-                let header: &[u8] = match c.server.conf.send_proxy.as_ref().is_some_and(|s| s.v2) {
+        Ok(Err(e)) => Err(result(CheckStatus::L4Con, 0, &plain(&e))),
+        Ok(Ok((mut io, ends))) => {
+            let proxy = c.server.conf.send_proxy.as_ref().filter(|s| s.wanted);
+            // a check that goes where the traffic goes begins as the traffic does
+            let as_traffic = proxy.is_some() && p.addr.is_none() && p.port.is_none();
+            if send_proxy || p.send_proxy || as_traffic {
+                let header = match (proxy.is_some_and(|s| s.v2), ends) {
                     // LOCAL: the connection is our own
-                    true => b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
-                    false => b"PROXY UNKNOWN\r\n",
+                    (true, _) => b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0".to_vec(),
+                    (false, Some((src, dst))) if src.is_ipv4() == dst.is_ipv4() => format!(
+                        "PROXY {} {} {} {} {}\r\n",
+                        if src.is_ipv4() { "TCP4" } else { "TCP6" },
+                        src.ip(),
+                        dst.ip(),
+                        src.port(),
+                        dst.port()
+                    )
+                    .into_bytes(),
+                    _ => b"PROXY UNKNOWN\r\n".to_vec(),
                 };
-                if io.write_all(header).await.is_err() {
+                if io.write_all(&header).await.is_err() {
                     return Err(result(
                         CheckStatus::L4Con,
                         0,
@@ -162,6 +191,12 @@ async fn connect(
             Ok(io)
         }
     }
+}
+
+/// An error in the system's words, without its number.
+fn plain(e: &io::Error) -> String {
+    let text = e.to_string();
+    text.split(" (os error").next().unwrap_or("").to_string()
 }
 
 fn fixed_port(a: &PeerAddr) -> Option<u16> {
@@ -186,40 +221,56 @@ struct Probe<'a> {
     vars: RefCell<Vars>,
     used: Usage,
     method: Method,
+    /// Index of the step being run; none while connecting for the first.
+    step: Option<usize>,
+    /// What broke the connection while it was read.
+    broken: Option<String>,
+    /// What the server said of itself first (MySQL).
+    greeting: String,
+    info: StreamInfo,
 }
 
 impl Probe<'_> {
     async fn run(&mut self) -> CheckResult {
-        let mut last = if self.rules.http {
-            CheckStatus::L7Ok
+        // the last step decides what a check that passed is called
+        let mut last = result(CheckStatus::L4Ok, 0, "");
+        let note = if self.rules.proto == "TCP" {
+            "(tcp-check)"
         } else {
-            CheckStatus::L4Ok
+            ""
         };
-        let mut code = 0;
-        let mut info = String::new();
-        for step in &self.rules.steps {
-            if self.io.is_none() && !matches!(step.action, CheckAction::Connect { .. }) {
+        for (i, step) in self.rules.steps.iter().enumerate() {
+            let connects = matches!(step.action, CheckAction::Connect { .. });
+            if self.io.is_none() && !connects {
                 match connect(self.c, None, false).await {
                     Ok(io) => self.io = Some(io),
-                    Err(r) => return r,
+                    Err(r) => return self.connection_error(r, None),
                 }
             }
-            match self.step(step).await {
-                Ok(Some(r)) => {
-                    last = r.status;
-                    code = r.code;
-                    info = r.info;
-                }
-                Ok(None) => {}
+            self.step = Some(i);
+            last = match self.step(step).await {
+                Ok(Some(r)) => r,
+                Ok(None) if connects => result(CheckStatus::L4Ok, 0, note),
+                Ok(None) => result(CheckStatus::L7Ok, 0, note),
                 Err(r) => return r,
-            }
+            };
         }
         if self.io.is_none() {
+            self.step = None;
             if let Err(r) = connect(self.c, None, false).await {
-                return r;
+                return self.connection_error(r, None);
             }
         }
-        result(last, code, &info)
+        last
+    }
+
+    /// Says where a connection failed; only the steps of `tcp-check` are the administrator's and named.
+    fn connection_error(&self, mut r: CheckResult, port: Option<u16>) -> CheckResult {
+        if self.rules.proto == "TCP" {
+            let step = self.step.map(|i| &self.rules.steps[i]);
+            r.info.push_str(&words::place(step, port));
+        }
+        r
     }
 
     async fn step(&mut self, step: &CheckStep) -> Result<Option<CheckResult>, CheckResult> {
@@ -235,16 +286,15 @@ impl Probe<'_> {
                     .and_then(|e| e.eval_as(self, sluice_expr::Type::Sint).ok())
                     .and_then(|s| s.value.int())
                     .and_then(|n| u16::try_from(n).ok());
-                self.answer.clear();
+                self.forget_answer();
                 self.ended = false;
-                self.has_head = false;
                 match connect(self.c, Some((addr.clone(), port)), *send_proxy).await {
                     Ok(io) => self.io = Some(io),
-                    Err(r) => return Err(self.at_step(step, r)),
+                    Err(r) => return Err(self.connection_error(r, port)),
                 }
                 Ok(None)
             }
-            CheckAction::Send(data) => self.send(step, data.clone()).await,
+            CheckAction::Send(data) => self.send(data.clone()).await,
             CheckAction::SendFormat { format, binary } => {
                 let mut text = Vec::new();
                 format.write(self, &mut text);
@@ -253,7 +303,7 @@ impl Probe<'_> {
                 } else {
                     text
                 };
-                self.send(step, data).await
+                self.send(data).await
             }
             CheckAction::SendHttp {
                 method,
@@ -292,7 +342,7 @@ impl Probe<'_> {
                     out.extend_from_slice(b"\r\n");
                 }
                 self.method = Method::from_bytes(method);
-                self.send(step, out).await
+                self.send(out).await
             }
             CheckAction::Expect(e) => self.expect(step, e).await.map(Some),
             CheckAction::SetVar { var, expr } => {
@@ -313,17 +363,26 @@ impl Probe<'_> {
         }
     }
 
-    async fn send(
-        &mut self,
-        step: &CheckStep,
-        data: Vec<u8>,
-    ) -> Result<Option<CheckResult>, CheckResult> {
+    fn forget_answer(&mut self) {
+        self.answer.clear();
+        self.body_at = 0;
+        self.has_head = false;
+    }
+
+    /// What was received, of an HTTP response the body.
+    fn content_bytes(&self) -> &[u8] {
+        self.answer.get(self.body_at..).unwrap_or_default()
+    }
+
+    async fn send(&mut self, data: Vec<u8>) -> Result<Option<CheckResult>, CheckResult> {
+        // what comes now is the answer to this
+        self.forget_answer();
         let Some(io) = &mut self.io else {
             return Ok(None);
         };
         match io.write_all(&data).await {
             Ok(()) => Ok(None),
-            Err(e) => Err(self.at_step(step, result(CheckStatus::L7Resp, 0, &e.to_string()))),
+            Err(e) => Err(self.connection_error(result(CheckStatus::SockErr, 0, &plain(&e)), None)),
         }
     }
 
@@ -333,10 +392,25 @@ impl Probe<'_> {
         e: &CheckExpect,
     ) -> Result<CheckResult, CheckResult> {
         loop {
-            self.read_head(step)?;
-            if !self.rules.http || self.has_head {
+            self.read_head()?;
+            if self.ended && self.answer.is_empty() && !self.rules.http {
+                return Err(self.silence(step, e));
+            }
+            let bytes = self.content_bytes();
+            if let CheckMatch::Protocol(kind) = &e.matcher {
+                match protocol::judge(*kind, bytes, self.ended) {
+                    Judged::Passed(info) => {
+                        if !info.is_empty() {
+                            self.greeting = info;
+                        }
+                        return Ok(result(CheckStatus::L7Ok, 0, &self.greeting));
+                    }
+                    Judged::Failed(status, code, info) => return Err(result(status, code, &info)),
+                    Judged::NeedMore => {}
+                }
+            } else if !self.rules.http || self.has_head {
                 let answer = Answer {
-                    bytes: &self.answer[self.body_at..],
+                    bytes,
                     response: self.has_head.then_some(&self.response),
                     ended: self.ended,
                 };
@@ -346,22 +420,24 @@ impl Probe<'_> {
                     Verdict::NeedMore => {}
                 }
             } else if self.ended {
-                let empty = self.answer.is_empty();
-                return Err(self.at_step(
-                    step,
-                    result(
-                        CheckStatus::L7Resp,
-                        0,
-                        if empty {
-                            ""
-                        } else {
-                            "incomplete HTTP response"
-                        },
-                    ),
-                ));
+                return Err(result(CheckStatus::L7Resp, 0, ""));
             }
             self.read().await;
         }
+    }
+
+    /// The connection ended before the first byte of an answer.
+    fn silence(&self, step: &CheckStep, e: &CheckExpect) -> CheckResult {
+        if let Some(broken) = &self.broken {
+            return self.connection_error(result(CheckStatus::SockErr, 0, broken), None);
+        }
+        let status = e
+            .error_status
+            .as_deref()
+            .and_then(CheckStatus::from_code)
+            .unwrap_or(CheckStatus::L7Resp);
+        let text = format!("TCPCHK got an empty response at step {}", step.number);
+        result(status, 0, &words::with_comment(text, step))
     }
 
     /// Reads more of the answer.
@@ -374,16 +450,20 @@ impl Probe<'_> {
             Ok(n) if n > 0 && self.answer.len() < ANSWER_MAX => {
                 self.answer.extend_from_slice(&chunk[..n])
             }
+            Err(e) => {
+                self.broken = Some(plain(&e));
+                self.ended = true;
+            }
             _ => self.ended = true,
         }
         if self.has_head && !self.ended {
             // a complete body ends the answer although the connection may stay
             let mut d = BodyDecoder::new(self.response.framing);
-            self.ended = !matches!(d.advance(&self.answer[self.body_at..]), Ok(step) if !step.done);
+            self.ended = !matches!(d.advance(self.content_bytes()), Ok(step) if !step.done);
         }
     }
 
-    fn read_head(&mut self, step: &CheckStep) -> Result<(), CheckResult> {
+    fn read_head(&mut self) -> Result<(), CheckResult> {
         if !self.rules.http || self.has_head {
             return Ok(());
         }
@@ -400,14 +480,11 @@ impl Probe<'_> {
                 self.body_at = consumed;
                 let mut d = BodyDecoder::new(self.response.framing);
                 self.ended |=
-                    d.is_done() || matches!(d.advance(&self.answer[consumed..]), Ok(s) if s.done);
+                    d.is_done() || matches!(d.advance(self.content_bytes()), Ok(s) if s.done);
                 Ok(())
             }
             Ok(Parsed::Partial) => Ok(()),
-            Err(_) => Err(self.at_step(
-                step,
-                result(CheckStatus::L7Resp, 0, "invalid HTTP response"),
-            )),
+            Err(_) => Err(result(CheckStatus::L7Resp, 0, "")),
         }
     }
 
@@ -420,17 +497,21 @@ impl Probe<'_> {
         let mut r = result(status, self.code(e), "");
         if let Some(f) = &e.on_success {
             r.info = self.text(f);
-        } else if self.rules.http {
-            r.info = String::from_utf8_lossy(self.response.reason()).into_owned();
+        } else if self.rules.proto == "TCP" {
+            r.info = "(tcp-check)".into();
         }
         r
     }
 
     fn failed(&self, step: &CheckStep, e: &CheckExpect) -> CheckResult {
         if self.rules.disable_on_404 && self.has_head && self.response.status == 404 {
-            return result(CheckStatus::L7OkCond, 404, "Not Found");
+            return result(CheckStatus::L7OkCond, 404, "");
         }
-        let default = if self.rules.http {
+        let of_head = matches!(
+            e.matcher,
+            CheckMatch::Status(_) | CheckMatch::StatusRegex(_) | CheckMatch::Header { .. }
+        );
+        let default = if self.rules.http && of_head {
             CheckStatus::L7Status
         } else {
             CheckStatus::L7Resp
@@ -440,21 +521,28 @@ impl Probe<'_> {
             .as_deref()
             .and_then(CheckStatus::from_code)
             .unwrap_or(default);
-        let mut r = result(status, self.code(e), "");
-        r.info = match &e.on_error {
+        let text = match &e.on_error {
             Some(f) => self.text(f),
-            None if self.rules.http => String::from_utf8_lossy(self.response.reason()).into_owned(),
-            None => format!("tcp-check: expect did not match at step {}", step.number),
+            None if !self.rules.http => words::unexpected(step, e),
+            None if of_head => String::from_utf8_lossy(self.response.reason()).into_owned(),
+            None if e.negate => "HTTP check matched unwanted content".into(),
+            None if self.answer.len() == self.body_at => {
+                "HTTP content check could not find a response body".into()
+            }
+            None => "HTTP content check did not match".into(),
         };
-        r
+        result(status, self.code(e), &words::with_comment(text, step))
     }
 
     fn code(&self, e: &CheckExpect) -> u32 {
         let own = e
             .status_code
             .as_ref()
-            .and_then(|x| x.eval_as(self, sluice_expr::Type::Sint).ok())
-            .and_then(|s| s.value.int());
+            .and_then(|x| x.eval_as(self, sluice_expr::Type::Str).ok())
+            .and_then(|s| {
+                let digits = s.value.bytes()?;
+                std::str::from_utf8(digits).ok()?.trim().parse::<i64>().ok()
+            });
         match own {
             Some(n) => u32::try_from(n).unwrap_or(0),
             None if self.has_head => self.response.status.into(),
@@ -468,27 +556,30 @@ impl Probe<'_> {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// Names the step in the reason.
-    fn at_step(&self, step: &CheckStep, mut r: CheckResult) -> CheckResult {
-        if self.rules.http {
-            return r;
-        }
-        let at = match &step.comment {
-            Some(comment) => format!("at step {} of tcp-check ({comment})", step.number),
-            None => format!("at step {} of tcp-check", step.number),
-        };
-        r.info = if r.info.is_empty() {
-            at
-        } else {
-            format!("{} {at}", r.info)
-        };
-        r
-    }
-
     /// `http-check send-state`.
     fn state_text(&self) -> String {
         let s = &self.c.server;
-        let state = if s.is_usable() { "UP" } else { "DOWN" };
+        let state = {
+            let h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
+            let name = match (h.is_up(), s.op()) {
+                (true, OpState::Stopping) => "NOLB",
+                (true, _) => "UP",
+                (false, _) => "DOWN",
+            };
+            match (h.counter, h.rise, h.fall) {
+                (0, _, _) => name.to_string(),
+                (at, rise, fall) if at + 1 >= rise + fall => name.to_string(),
+                (at, rise, fall) if at >= rise => format!("{name} {}/{fall}", at + 1 - rise),
+                (at, rise, _) => format!("{name} {at}/{rise}"),
+            }
+        };
+        let place = match &**s.addr.load() {
+            PeerAddr::Ip { ip, port } => match port {
+                PortSpec::Fixed(p) => format!("address={ip}; port={p}; "),
+                _ => format!("address={ip}; port=0; "),
+            },
+            _ => String::new(),
+        };
         let rt = &self.c.shared.runtime;
         let weight: u32 = self
             .c
@@ -498,7 +589,7 @@ impl Probe<'_> {
             .map(|s| s.user_weight.load(std::sync::atomic::Ordering::Relaxed))
             .sum();
         format!(
-            "{state}; name={}/{}; node={}; weight={}/{weight}; scur={}/{}; qcur={}",
+            "{state}; {place}name={}/{}; node={}; weight={}/{weight}; scur={}/{}; qcur={}",
             self.c.backend.name,
             s.name,
             rt.model.global.node.as_deref().unwrap_or(&rt.hostname),
@@ -525,12 +616,15 @@ impl Env for Probe<'_> {
     fn name(&self, of: NameOf) -> Option<&str> {
         view::name(&self.c.shared.runtime, of)
     }
+    fn stream(&self) -> Option<&StreamInfo> {
+        Some(&self.info)
+    }
     fn response(&self) -> Option<&Response> {
         self.has_head.then_some(&self.response)
     }
     fn content(&self, _: sluice_expr::env::Dir) -> Option<sluice_expr::env::Content<'_>> {
         Some(sluice_expr::env::Content {
-            bytes: &self.answer[self.body_at..],
+            bytes: self.content_bytes(),
             is_final: self.ended,
         })
     }

@@ -25,23 +25,26 @@ pub enum Verdict {
 
 /// Judges an answer.
 pub fn judge(e: &CheckExpect, a: &Answer<'_>, env: &dyn Env) -> Verdict {
-    if let Some(min) = e.min_recv {
-        let short = min < 0 || a.bytes.len() < min as usize;
-        if short && !a.ended {
-            return Verdict::NeedMore;
-        }
-    }
-    let found = matches(&e.matcher, a, env);
-    if found != e.negate {
-        return Verdict::Matched;
-    }
-    // a pattern that is not there may still come; a status never changes
+    // a status never changes
     let fixed = matches!(
         e.matcher,
         CheckMatch::Status(_) | CheckMatch::StatusRegex(_) | CheckMatch::Header { .. }
     );
-    if !fixed && !e.negate && !a.ended {
-        Verdict::NeedMore
+    let least = match &e.matcher {
+        CheckMatch::String(s) | CheckMatch::Binary(s) => s.len(),
+        _ => 0,
+    };
+    let min_recv = e.min_recv.and_then(|n| usize::try_from(n).ok());
+    if !fixed && !a.ended && a.bytes.len() < least.max(min_recv.unwrap_or(0)) {
+        return Verdict::NeedMore;
+    }
+    let found = matches(&e.matcher, a, env);
+    // a pattern that is not there may still come, unless `min-recv` says that this much is enough to tell
+    if !found && !fixed && !a.ended && min_recv.is_none() {
+        return Verdict::NeedMore;
+    }
+    if found != e.negate {
+        Verdict::Matched
     } else {
         Verdict::Failed
     }
@@ -69,6 +72,8 @@ fn matches(m: &CheckMatch, a: &Answer<'_>, env: &dyn Env) -> bool {
         CheckMatch::StatusRegex(re) => a
             .response
             .is_some_and(|r| re.is_match(r.status.to_string().as_bytes())),
+        // judged by `protocol`
+        CheckMatch::Protocol(_) => false,
         CheckMatch::Header { name, value, full } => a
             .response
             .is_some_and(|r| header(r, name, value.as_ref(), *full, &text)),

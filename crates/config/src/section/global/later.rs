@@ -159,7 +159,6 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     later("httpclient.timeout.connect", G, HTTPCLIENT),
     later("tune.peers.max-updates-at-once", G, "peers"),
     later("tune.stick-counters", G, "stick tables"),
-    later("external-check", G, "external checks"),
     later("pp2-never-send-local", G, "health checks through the PROXY protocol as HAProxy 2.1 had them"),
     later("51degrees-cache-size", G, DEVICE),
     later("51degrees-data-file", G, DEVICE),

@@ -22,6 +22,9 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("daemon", G, "", "goes to the background (like -D)", |cx, line| {
         if let Some(on) = switch(cx, line, false) { cx.global().daemon = on; }
     }),
+    kw("external-check", G, "", "health checks may start programs (`option external-check`)", |cx, line| {
+        if let Some(on) = switch(cx, line, false) { cx.global().external_check = on; }
+    }),
     kw("master-worker", G, "[no-exit-on-failure]", "a master process supervises the worker process (like -W)", master_worker),
     kw("mworker-max-reloads", G, "<number>", "reloads an old worker process may live through", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, i32::MAX as u32) { cx.global().mworker_max_reloads = Some(n); }
@@ -88,7 +91,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
             cx.global().server_state_file = Some(file);
         }
     }),
-    harmless("insecure-fork-wanted", G, "Sluice starts no other program, and forbids itself nothing that this would allow")
+    harmless("insecure-fork-wanted", G, "Sluice forbids itself nothing that this would allow")
         .doc("", "the process may start others while it runs").no(),
     harmless("insecure-setuid-wanted", G, "Sluice starts no other program, and forbids itself nothing that this would allow")
         .doc("", "programs it starts may be setuid").no(),
