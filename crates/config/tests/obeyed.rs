@@ -33,10 +33,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("Global::http_fail_codes", "http-fail-codes"),
     ("Tune::vars_check_max", "tune.vars.check-max-size"),
     ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
-    (
-        "Bind::accept_netscaler_cip",
-        "bind ... accept-netscaler-cip",
-    ),
     ("Bind::namespace", "bind ... namespace"),
     ("Bind::alpn", "bind ... alpn"),
     ("Proxy::email_alert", "email-alert"),

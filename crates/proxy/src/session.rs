@@ -150,6 +150,7 @@ async fn begin(
     });
 
     let mut expect_proxy = bind.accept_proxy;
+    let mut magic = bind.accept_netscaler_cip;
     if !l.proxy.tcp_request_connection.is_empty() {
         let (back, verdict) = with_stream(w, l, sess, |s| {
             let w = s.w.clone();
@@ -159,6 +160,8 @@ async fn begin(
         match verdict {
             Verdict::Next | Verdict::Accept => {}
             Verdict::ExpectProxy => expect_proxy = true,
+            // a bind line without a magic number expects 0, as in HAProxy
+            Verdict::ExpectNetscaler => magic = magic.or(Some(0)),
             verdict => {
                 l.state.fe.denied_conn.inc();
                 l.listener.counters.denied_conn.inc();
@@ -167,9 +170,18 @@ async fn begin(
             }
         }
     }
-    if expect_proxy && !net::proxy_protocol::receive(w, l, client, &mut sess).await {
-        with_stream(w, l, sess, Stream::log_refused);
-        return None;
+    if expect_proxy || magic.is_some() {
+        let mut ok = true;
+        if expect_proxy {
+            ok = net::proxy_protocol::receive(w, l, client, &mut sess, None).await;
+        }
+        if magic.is_some() && ok {
+            ok = net::proxy_protocol::receive(w, l, client, &mut sess, magic).await;
+        }
+        if !ok {
+            with_stream(w, l, sess, Stream::log_refused);
+            return None;
+        }
     }
     sess.handshake_ms = ((clock::now_us() - sess.accept_mono_us) / 1000) as i32;
     if !l.proxy.tcp_request_session.is_empty() {

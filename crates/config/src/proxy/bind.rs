@@ -25,7 +25,6 @@ pub(crate) static KEYWORDS: &[Keyword] = &[kw(
 pub(crate) static WORDS: &[LineWord<Bind>] = &[
     word("accept-netscaler-cip", "<magic>", "expect a NetScaler client IP header", |cx, line, at, b| {
         b.accept_netscaler_cip = Some(cx.uint(line, at + 1, 1..=u32::MAX)?);
-        cx.not_yet(line, at, "accept-netscaler-cip", "the NetScaler CIP protocol");
         Some(2)
     }),
     word("accept-proxy", "", "expect a PROXY protocol header", |_, _, _, b| set(&mut b.accept_proxy, true)),

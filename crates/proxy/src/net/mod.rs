@@ -2,6 +2,7 @@
 
 pub mod buf;
 pub mod listen;
+pub mod netscaler;
 pub mod pipe;
 pub mod proxy_protocol;
 pub mod timer;

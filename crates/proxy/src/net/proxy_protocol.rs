@@ -37,6 +37,8 @@ pub enum Invalid {
     NotOne,
     #[error("malformed PROXY protocol header")]
     Malformed,
+    #[error("unknown protocol in a PROXY protocol header")]
+    Protocol,
 }
 
 /// Reads a header from the start of `input`; `None`: more bytes are needed.
@@ -87,7 +89,7 @@ fn parse_v1(input: &[u8]) -> Result<Option<Header>, Invalid> {
                 addr(dst, dport).ok_or(Invalid::Malformed)?,
             ))
         }
-        _ => return Err(Invalid::Malformed),
+        _ => return Err(Invalid::Protocol),
     };
     Ok(Some(Header {
         addrs,
@@ -165,20 +167,35 @@ pub mod fault {
     pub const TRUNCATED: u16 = 14;
     pub const NOT_ONE: u16 = 15;
     pub const MALFORMED: u16 = 16;
+    pub const PROTOCOL: u16 = 17;
+    /// The same of a NetScaler header are so much higher.
+    pub const NETSCALER: u16 = 7;
 }
 
-/// Waits for the header of a client and takes its addresses over. False: the connection ends.
+/// Waits for the header of a client and takes its addresses over. `magic`: it is a NetScaler header with that number.
+/// False: the connection ends.
 pub async fn receive(
     w: &Rc<Worker>,
     l: &Listener,
     client: &mut Client,
     sess: &mut SessionData,
+    magic: Option<u32>,
 ) -> bool {
     let t = &l.proxy.timeouts;
     let deadline = after_ms(t.client_hs_ms.or(t.client_ms));
-    let mut buf = w.bufs.lend();
+    let mut buf = client.input.take().unwrap_or_else(|| w.bufs.lend());
     let error = loop {
-        match parse(buf.data()) {
+        let parsed = match magic {
+            None => parse(buf.data()),
+            Some(magic) => super::netscaler::parse(buf.data(), magic).map(|found| {
+                found.map(|(src, dst, len)| Header {
+                    addrs: Some((Addr::Ip(src), Addr::Ip(dst))),
+                    tlvs: Vec::new(),
+                    len,
+                })
+            }),
+        };
+        match parsed {
             Ok(Some(header)) => {
                 buf.consume(header.len);
                 if let Some((src, dst)) = header.addrs {
@@ -194,9 +211,12 @@ pub async fn receive(
             }
             Ok(None) => {}
             // too little to be a header of either version
-            Err(Invalid::NotOne) if buf.len() < V2_HEAD => break fault::TRUNCATED,
+            Err(Invalid::NotOne) if buf.len() < V2_HEAD && magic.is_none() => {
+                break fault::TRUNCATED;
+            }
             Err(Invalid::NotOne) => break fault::NOT_ONE,
             Err(Invalid::Malformed) => break fault::MALFORMED,
+            Err(Invalid::Protocol) => break fault::PROTOCOL,
         }
         match client.io.read(&w.bufs, &mut client.timer, deadline).await {
             Ok(Some(more)) if buf.extend(more.data()) == more.len() => {}
@@ -207,7 +227,12 @@ pub async fn receive(
             Err(Fail::Io(_)) => break fault::ABORT,
         }
     };
-    sess.client.err = error;
+    sess.client.err = match (magic, error) {
+        (None, error) => error,
+        // NetScaler headers have one number less
+        (Some(_), fault::PROTOCOL) => fault::MALFORMED + fault::NETSCALER,
+        (Some(_), error) => error + fault::NETSCALER,
+    };
     l.state.fe.failed_req.inc();
     l.listener.counters.failed_req.inc();
     client.io.reset_on_close();

@@ -26,7 +26,26 @@ impl Stream {
             .persist_rules
             .iter()
             .any(|r| r.force && r.cond.eval_final(self));
-        self.info.cookie_req = b'N';
+        self.persistence_ignored = ignore;
+        // the log shows what was done to a cookie of ours, not to the application's
+        if cookie.mode == CookieMode::Passive {
+            self.choose_by_cookie(be, cookie, attempts, ignore, force);
+            (self.info.cookie_req, self.info.cookie_res) = (b'-', b'-');
+            return;
+        }
+        (self.info.cookie_req, self.info.cookie_res) = (b'N', b'N');
+        self.choose_by_cookie(be, cookie, attempts, ignore, force);
+    }
+
+    /// Reads the cookie, and takes the server it names if that may be.
+    fn choose_by_cookie(
+        &mut self,
+        be: &Proxy,
+        cookie: &Cookie,
+        attempts: &mut Attempts,
+        ignore: bool,
+        force: bool,
+    ) {
         let Some(value) = self.request_cookie(cookie.name.as_bytes()) else {
             return;
         };
@@ -34,7 +53,7 @@ impl Stream {
         let (key, app_value) = match cookie.mode {
             CookieMode::Prefix => match value.iter().position(|b| *b == b'~') {
                 Some(at) => (value[..at].to_vec(), Some(value[at + 1..].to_vec())),
-                None => return,
+                None => (value.clone(), None),
             },
             _ => (
                 value.split(|b| *b == b'|').next().unwrap_or(b"").to_vec(),
@@ -47,6 +66,11 @@ impl Stream {
             self.rewrite_request_cookie(cookie.name.as_bytes(), None);
         }
         if ignore {
+            self.info.cookie_req = b'U';
+            return;
+        }
+        if let Some(out_of_date) = self.read_cookie_dates(cookie, &value) {
+            self.info.cookie_req = out_of_date;
             return;
         }
         let server = self.be_state().servers.iter().find(|s| {
@@ -57,13 +81,42 @@ impl Stream {
         });
         self.info.cookie_req = match server {
             None => b'I',
-            Some(s) if s.accepts_persistent() || force || be.options.contains(Options::PERSIST) => {
+            Some(s) if s.accepts_persistent() => {
                 attempts.wanted = Some(s.id.index);
                 attempts.forced = force || be.options.contains(Options::PERSIST);
                 b'V'
             }
+            Some(s) if force || be.options.contains(Options::PERSIST) => {
+                attempts.wanted = Some(s.id.index);
+                attempts.forced = true;
+                b'D'
+            }
             Some(_) => b'D',
         };
+    }
+
+    /// `maxidle`, `maxlife`: notes the cookie's dates for its renewal, and says `E` or `O` when it is out of date.
+    fn read_cookie_dates(&mut self, cookie: &Cookie, value: &[u8]) -> Option<u8> {
+        let mut dates = value
+            .split(|b| *b == b'|')
+            .skip(1)
+            .map(|d| seconds_of(d).filter(|s| *s > 0));
+        let (last, first) = (dates.next().flatten(), dates.next().flatten());
+        self.cookie_dates = (last, first);
+        let now = (self.now.wall_us / 1_000_000) as u64;
+        // dates count in steps of four seconds and may lie ahead by one
+        let old = |date: Option<u64>, most: Option<u32>| {
+            date.zip(most).is_some_and(|(date, most)| {
+                now.saturating_sub(date) > u64::from(most) || date > now + 86_400
+            })
+        };
+        if old(first, cookie.maxlife_s) {
+            Some(b'O')
+        } else if old(last, cookie.maxidle_s) {
+            Some(b'E')
+        } else {
+            None
+        }
     }
 
     /// The first cookie of that name in the request.
@@ -71,46 +124,49 @@ impl Stream {
         self.req
             .headers
             .all(b"Cookie")
-            .flat_map(cookies)
-            .find(|(n, _)| *n == name)
-            .map(|(_, v)| v.to_vec())
+            .flat_map(Parts::new)
+            .find(|p| p.name == name)
+            .map(|p| p.value.to_vec())
     }
 
-    /// Changes a cookie's value, or takes it out.
+    /// Changes a cookie's value, or takes it out. All of that name go, but only the first is changed.
     fn rewrite_request_cookie(&mut self, name: &[u8], value: Option<&[u8]>) {
         let slots: Vec<_> = self.req.headers.slots(b"Cookie").collect();
         for slot in slots {
             let Some((_, line)) = self.req.headers.at(slot) else {
                 continue;
             };
-            let mut found = false;
-            let mut out: Vec<u8> = Vec::with_capacity(line.len());
-            for (n, v) in cookies(line) {
-                let v = if n == name && !found {
-                    found = true;
-                    match value {
-                        Some(new) => new,
-                        None => continue,
-                    }
-                } else {
-                    v
-                };
+            if !Parts::new(line).any(|p| p.name == name) {
+                continue;
+            }
+            let mut out: Vec<u8> = Vec::with_capacity(line.len() + value.map_or(0, <[u8]>::len));
+            let mut done = false;
+            for part in Parts::new(line) {
+                let ours = part.name == name && !done;
+                if ours && value.is_none() {
+                    continue;
+                }
                 if !out.is_empty() {
                     out.extend_from_slice(b"; ");
                 }
-                out.extend_from_slice(n);
-                out.push(b'=');
-                out.extend_from_slice(v);
-            }
-            if !found {
-                continue;
+                match value {
+                    Some(new) if ours => {
+                        out.extend_from_slice(part.name);
+                        out.push(b'=');
+                        out.extend_from_slice(new);
+                        done = true;
+                    }
+                    _ => out.extend_from_slice(part.text),
+                }
             }
             if out.is_empty() {
                 self.req.headers.remove_slot(slot);
             } else {
                 self.req.headers.replace_value(slot, out);
             }
-            return;
+            if done {
+                return;
+            }
         }
     }
 
@@ -132,12 +188,22 @@ impl Stream {
                 .is_some_and(|(n, _)| n == name)
         });
         let post_only = cookie.postonly && self.req.method != sluice_http::Method::Post;
-        self.info.cookie_res = if seen.is_some() { b'P' } else { b'N' };
+        if cookie.mode != CookieMode::Passive {
+            self.info.cookie_res = if seen.is_some() { b'P' } else { b'N' };
+        }
+        if self.persistence_ignored {
+            self.info.cookie_res = b'N';
+            return;
+        }
         if let Some(slot) = seen {
             if cookie.preserve {
                 return;
             }
-            let Some(key) = &key else { return };
+            let key = match (&key, cookie.mode) {
+                (Some(key), _) => key.as_str(),
+                (None, CookieMode::Insert) => "",
+                (None, _) => return,
+            };
             let (_, line) = self.res.headers.at(slot).unwrap_or_default();
             let Some((_, value)) = set_cookie(line) else {
                 return;
@@ -150,46 +216,52 @@ impl Stream {
                 CookieMode::Insert => {
                     self.res.headers.remove_slot(slot);
                     self.info.cookie_res = b'D';
-                    return self.insert_cookie(cookie, key, post_only);
+                    Vec::new()
                 }
                 CookieMode::Passive => return,
             };
-            self.res.headers.replace_value(slot, new);
-            self.info.cookie_res = b'R';
-            return;
+            if cookie.mode != CookieMode::Insert {
+                self.res.headers.replace_value(slot, new);
+                self.info.cookie_res = b'R';
+                return;
+            }
         }
         if cookie.mode != CookieMode::Insert {
             return;
         }
         let valid = self.info.cookie_req == b'V' && !self.info.redispatched;
-        match key {
-            // the client has the right one already
-            Some(_) if cookie.indirect && valid => {}
-            Some(_) if valid && cookie.maxidle_s.is_none() && cookie.maxlife_s.is_none() => {}
-            Some(key) => self.insert_cookie(cookie, &key, post_only),
-            // a server without a key makes the client forget the one it may have
-            None if !valid && !post_only => self.delete_cookie(cookie),
-            None => {}
-        }
-    }
-
-    fn insert_cookie(&mut self, cookie: &Cookie, key: &str, post_only: bool) {
-        if post_only {
+        // the client has the right one already, and its dates are what they should be
+        let (last, first) = self.cookie_dates;
+        let keep = valid
+            && cookie.maxidle_s.is_none()
+            && last.is_none()
+            && cookie.maxlife_s.is_some() == first.is_some();
+        if keep || post_only {
             return;
         }
+        match key {
+            Some(key) => self.insert_cookie(cookie, &key),
+            // a server without a key makes the client forget
+            None => self.delete_cookie(cookie),
+        }
+        self.info.cookie_res = if valid { b'U' } else { b'I' };
+    }
+
+    fn insert_cookie(&mut self, cookie: &Cookie, key: &str) {
         let mut value = format!("{}={key}", cookie.name).into_bytes();
         if cookie.maxidle_s.is_some() || cookie.maxlife_s.is_some() {
             let now = (self.now.wall_us / 1_000_000) as u64;
+            // its age is that of the one it renews
+            let first = self.cookie_dates.1.filter(|_| self.info.cookie_req == b'V');
             value.push(b'|');
             value.extend_from_slice(&date_of(now));
             if cookie.maxlife_s.is_some() {
                 value.push(b'|');
-                value.extend_from_slice(&date_of(now));
+                value.extend_from_slice(&date_of(first.unwrap_or(now)));
             }
         }
         value.extend_from_slice(b"; path=/");
         self.push_cookie(cookie, value);
-        self.info.cookie_res = b'I';
     }
 
     fn delete_cookie(&mut self, cookie: &Cookie) {
@@ -198,7 +270,6 @@ impl Stream {
             cookie.name
         );
         self.push_cookie(cookie, value.into_bytes());
-        self.info.cookie_res = b'I';
     }
 
     fn push_cookie(&mut self, cookie: &Cookie, mut value: Vec<u8>) {
@@ -297,8 +368,73 @@ fn pair(c: &CookieCapture, name: &[u8], value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// HAProxy's cookie dates: seconds in 5 base-64 digits, most significant first.
+/// One part of a `Cookie` line, between semicolons or commas.
+struct Part<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    /// As written, without the white space around it.
+    text: &'a [u8],
+}
+
+/// The parts of a `Cookie` line, read leniently: what a browser sent must reach the server whatever it is.
+struct Parts<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn new(line: &'a [u8]) -> Self {
+        Self { rest: line }
+    }
+}
+
+impl<'a> Iterator for Parts<'a> {
+    type Item = Part<'a>;
+
+    fn next(&mut self) -> Option<Part<'a>> {
+        while !self.rest.is_empty() {
+            let mut quoted = false;
+            let end = self
+                .rest
+                .iter()
+                .position(|b| {
+                    quoted ^= *b == b'"';
+                    !quoted && matches!(b, b';' | b',')
+                })
+                .unwrap_or(self.rest.len());
+            let text = self.rest[..end].trim_ascii();
+            self.rest = self.rest.get(end + 1..).unwrap_or_default();
+            if text.is_empty() {
+                continue;
+            }
+            let at = text.iter().position(|b| *b == b'=');
+            let (name, value) = match at {
+                Some(at) => (
+                    text[..at].trim_ascii_end(),
+                    text[at + 1..].trim_ascii_start(),
+                ),
+                None => (text, &[][..]),
+            };
+            // a word without a value is nobody's cookie
+            let name = if at.is_some() { name } else { &[] };
+            return Some(Part { name, value, text });
+        }
+        None
+    }
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// HAProxy's cookie dates: units of four seconds, rounded up, in 5 base-64 digits, most significant first.
 fn date_of(seconds: u64) -> [u8; 5] {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::array::from_fn(|i| DIGITS[(seconds >> (24 - 6 * i)) as usize & 63])
+    let n = (seconds + 3) >> 2;
+    std::array::from_fn(|i| DIGITS[(n >> (24 - 6 * i)) as usize & 63])
+}
+
+/// The seconds of such a date.
+fn seconds_of(date: &[u8]) -> Option<u64> {
+    let n = date.iter().try_fold(0u64, |n, digit| {
+        let value = DIGITS.iter().position(|d| d == digit)?;
+        Some(n << 6 | value as u64)
+    })?;
+    (date.len() == 5).then_some(n << 2)
 }

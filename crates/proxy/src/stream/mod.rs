@@ -126,6 +126,10 @@ pub struct Stream {
     pub held: Held,
     /// The line was written before the end (`option logasap`).
     pub logged: bool,
+    /// When the persistence cookie was last and first given, as it says itself (`maxidle`, `maxlife`).
+    pub cookie_dates: (Option<u64>, Option<u64>),
+    /// `ignore-persist` holds: the response's cookies stay as they are.
+    pub persistence_ignored: bool,
     /// The unique id is being made.
     pub making_id: std::cell::Cell<bool>,
 }
@@ -201,6 +205,8 @@ impl Stream {
             set: Overrides::default(),
             held: Held::default(),
             logged: false,
+            cookie_dates: (None, None),
+            persistence_ignored: false,
             making_id: Default::default(),
             w,
         }
@@ -208,6 +214,8 @@ impl Stream {
 
     /// Makes the record ready for another stream, keeping what it has allocated. The session's part must still be in.
     pub fn forget(&mut self) {
+        self.cookie_dates = (None, None);
+        self.persistence_ignored = false;
         self.is_http = false;
         self.has_req = false;
         self.has_res = false;

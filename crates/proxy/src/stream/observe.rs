@@ -358,11 +358,12 @@ impl Stream {
     /// Logs a connection that ended before it carried anything: by `error-log-format`, or where from it came, where to
     /// and its error in words.
     pub fn log_refused(&mut self) {
-        use crate::net::proxy_protocol::fault::{ABORT, EMPTY};
+        use crate::net::proxy_protocol::fault::{ABORT, EMPTY, NETSCALER};
         let w = self.w.clone();
         let fe = w.model().proxy(self.info.frontend);
         let error = self.sess.client.err;
-        let null = matches!(error, EMPTY | ABORT) && fe.options.contains(Options::DONTLOGNULL);
+        let silent = [EMPTY, ABORT, EMPTY + NETSCALER, ABORT + NETSCALER].contains(&error);
+        let null = silent && fe.options.contains(Options::DONTLOGNULL);
         if fe.log.targets.is_empty() || null {
             return;
         }

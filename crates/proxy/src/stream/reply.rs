@@ -147,7 +147,10 @@ impl Stream {
             self.res.headers.add("Content-Type", t.as_bytes());
         }
         for (name, value) in headers {
-            self.res.headers.add(name, value);
+            // an empty one is left out, as HAProxy does
+            if !value.is_empty() {
+                self.res.headers.add(name, value);
+            }
         }
         Local::new(body)
     }

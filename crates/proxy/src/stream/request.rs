@@ -94,6 +94,7 @@ impl Stream {
                 | Verdict::Accept
                 | Verdict::SwitchModeHttp
                 | Verdict::ExpectProxy
+                | Verdict::ExpectNetscaler
                 | Verdict::Wait { .. } => return Ok(()),
                 Verdict::Later { what, next } => {
                     Box::pin(self.later(what, client)).await?;

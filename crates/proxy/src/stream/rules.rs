@@ -38,6 +38,8 @@ pub enum Verdict {
     Service(Service),
     SwitchModeHttp,
     ExpectProxy,
+    /// `expect-netscaler-cip layer4`.
+    ExpectNetscaler,
     /// A rule needs more data before it can decide; run the set again from `from`.
     Wait {
         from: usize,
@@ -135,7 +137,8 @@ impl Stream {
             }
             Action::UseService(s) => return Verdict::Service(*s),
             Action::SwitchModeHttp => return Verdict::SwitchModeHttp,
-            Action::ExpectProxy | Action::ExpectNetscalerCip => return Verdict::ExpectProxy,
+            Action::ExpectProxy => return Verdict::ExpectProxy,
+            Action::ExpectNetscalerCip => return Verdict::ExpectNetscaler,
             Action::WaitForHandshake => {}
             Action::WaitForBody { time_ms, at_least } => {
                 let what = Later::Body {

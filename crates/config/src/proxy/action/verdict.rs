@@ -38,10 +38,7 @@ actions! {
     "expect-proxy" in [conn] "layer4" "a PROXY protocol header comes first"
         => |cx, line, words| layer4(cx, line, words, Action::ExpectProxy);
     "expect-netscaler-cip" in [conn] "layer4" "a NetScaler client IP header comes first"
-        => |cx, line, words| {
-            cx.not_yet(line, line.keyword_len - 1, "expect-netscaler-cip", "NetScaler client IP headers");
-            layer4(cx, line, words, Action::ExpectNetscalerCip)
-        };
+        => |cx, line, words| layer4(cx, line, words, Action::ExpectNetscalerCip);
 }
 
 fn silent_drop(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
