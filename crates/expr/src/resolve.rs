@@ -25,6 +25,10 @@ pub trait Names {
     fn server(&self, backend: &str, server: &str) -> Option<ServerId>;
     fn table(&self, name: &str) -> Option<ProxyId>;
     fn userlist(&self, name: &str) -> Option<u32>;
+    /// Whether a userlist has a group.
+    fn has_group(&self, _userlist: u32, _group: &str) -> bool {
+        true
+    }
 }
 
 impl Expr {

@@ -69,4 +69,8 @@ impl Names for ProxyNames<'_> {
         let found = self.raw.userlists.iter().position(|(u, _)| u.name == name);
         found.map(|i| i as u32)
     }
+    fn has_group(&self, userlist: u32, group: &str) -> bool {
+        let mut declared = self.raw.userlist_groups.iter();
+        declared.any(|(list, name, _)| *list == userlist as usize && name == group)
+    }
 }

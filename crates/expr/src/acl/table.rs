@@ -76,7 +76,7 @@ impl Acl {
     }
 
     pub(super) fn resolve(&self, names: &dyn Names) -> Vec<ExprError> {
-        self.tests().flat_map(|t| t.expr.resolve(names)).collect()
+        self.tests().flat_map(|t| t.resolve(names)).collect()
     }
 }
 

@@ -2,12 +2,14 @@
 
 use super::Tri;
 use super::keyword::{self, AclKeyword};
+use crate::args::Arg;
 use crate::compile::{Expr, ParseCtx};
 use crate::env::Env;
 use crate::error::ExprError;
 use crate::fetch::Cursor;
 use crate::pattern::{Columns, Kind, Match, Matcher, Notation, Operator, file_hint, search};
 use crate::place::Place;
+use crate::resolve::Names;
 use crate::suggest;
 use crate::value::{Absent, castable};
 
@@ -21,6 +23,31 @@ pub(super) struct Test {
 }
 
 impl Test {
+    /// Binds the names in the expression; groups among the patterns must exist too.
+    pub(super) fn resolve(&self, names: &dyn Names) -> Vec<ExprError> {
+        let mut faults = self.expr.resolve(names);
+        let list = match self.expr.args.first() {
+            Some(Arg::Userlist(list)) if self.expr.fetch.name == "http_auth_group" => list.id(),
+            _ => None,
+        };
+        let Some(userlist) = list else {
+            return faults;
+        };
+        for (patterns, _) in &self.matcher.lists {
+            patterns.visit(None, 0, &mut |_, key, _| {
+                let group = String::from_utf8_lossy(key);
+                if !names.has_group(userlist, &group) {
+                    let message = format!("`http_auth_group`: no group is called '{group}'");
+                    faults.push(
+                        ExprError::new(message).hint("declare it with `group` in the userlist"),
+                    );
+                }
+                true
+            });
+        }
+        faults
+    }
+
     /// Parses the words of one test. Errors count words from the criterion (0).
     pub(super) fn parse(
         words: &[&str],
