@@ -73,3 +73,44 @@ impl Timer {
         std::future::poll_fn(|cx| self.poll(cx, deadline)).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits as a session does: the clock is read at each wake-up. Gives the time at the end.
+    async fn wait(timer: &mut Timer, deadline: u64) -> u64 {
+        std::future::poll_fn(|cx| {
+            clock::read();
+            timer.poll(cx, Some(deadline))
+        })
+        .await;
+        clock::read().mono_us
+    }
+
+    #[tokio::test]
+    async fn one_timer_serves_deadlines_in_any_order() {
+        let mut timer = Timer::default();
+        let start = clock::read().mono_us;
+        // armed for the first; the second is earlier, the third later than what is armed, the last is past already
+        for ms in [30, 10, 40, 60, 5] {
+            let deadline = start + ms * 1000;
+            assert!(wait(&mut timer, deadline).await >= deadline);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_armed_timer_that_comes_first_still_wakes() {
+        let mut timer = Timer::default();
+        let start = clock::read().mono_us;
+        let early = start + 10_000;
+        let armed = std::future::poll_fn(|cx| {
+            clock::read();
+            std::task::Poll::Ready(timer.poll(cx, Some(early)).is_pending())
+        });
+        assert!(armed.await, "nobody waits 10 ms for a first poll");
+        // the armed one fires before this deadline and has to be set again for it
+        let late = start + 30_000;
+        assert!(wait(&mut timer, late).await >= late);
+    }
+}
