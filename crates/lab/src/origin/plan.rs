@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// The query language, for `--help`.
 pub const QUERY_HELP: &str = "\
-Paths: /0 gives 204; POST /upload verifies and counts a body; /echo returns the request body; /head returns the
+Paths: / with --name tells who answers; /0 gives 204; POST /upload verifies and counts a body; /echo returns the request body; /head returns the
 request head as the origin saw it; any other path is an object (or a file below --root, when it exists there).
 Query: s=SIZE object size (k m g)    status=CODE          t=MS wait before answering
        seed=N verifiable content     c=random|text        chunked[=SIZE] chunked, SIZE bytes a chunk (4k)
@@ -209,6 +209,7 @@ pub fn plan(
         halves.next().unwrap_or_default(),
         halves.next().unwrap_or_default(),
     );
+    let asks_nothing = query.is_empty();
     let query = Query::read(query);
     let close = !head.keep_alive || query.close || query.no_length;
     let mut plan = Plan {
@@ -231,6 +232,10 @@ pub fn plan(
         b"/echo" => plan.body = OnBody::Echo,
         b"/head" => plan.answer = object.text(200, raw),
         b"/0" => plan.answer = object.empty(204),
+        // somebody is looking: with --name the start page says who answers, and what came through the proxy
+        b"/" if asks_nothing && let Some(port) = server => {
+            plan.answer = object.text(200, &greeting(port, raw));
+        }
         _ => {
             plan.answer = match file(path) {
                 Some((file, len)) => object.file(file, len),
@@ -239,6 +244,12 @@ pub fn plan(
         }
     }
     plan
+}
+
+fn greeting(port: u16, raw: &[u8]) -> Vec<u8> {
+    let mut text = format!("The server on port {port} answers. It received:\n\n").into_bytes();
+    text.extend_from_slice(raw);
+    text
 }
 
 /// The answer after a request body was read.
