@@ -185,13 +185,18 @@ impl Spare {
 }
 
 /// Checks begin, and short waits end, in time with each other: one awakening for all that are due.
-const BEAT_MS: u64 = 10;
+const BEAT_MS: u64 = 25;
 
 /// The first beat after `wait`.
 pub fn next_beat(wait: Duration) -> tokio::time::Instant {
     static FIRST: std::sync::OnceLock<tokio::time::Instant> = std::sync::OnceLock::new();
     let first = *FIRST.get_or_init(tokio::time::Instant::now);
-    let at = (tokio::time::Instant::now() + wait).duration_since(first);
+    let end = tokio::time::Instant::now() + wait;
+    // Short intervals are meant as they are.
+    if !wait.is_zero() && wait < Duration::from_millis(8 * BEAT_MS) {
+        return end;
+    }
+    let at = end.duration_since(first);
     let beats = at.as_millis() as u64 / BEAT_MS + 1;
     first + Duration::from_millis(beats * BEAT_MS)
 }
