@@ -234,7 +234,7 @@ pub async fn unix_connection(shell: &Shell, mut io: UnixStream, door: Door) {
     let Some(len) = first_line(&mut io, &mut input, timeout).await else {
         return;
     };
-    if input[..len].trim_ascii() == b"_getsocks" {
+    if input[..len].trim_ascii() == sluice_control::cli::LISTENERS.as_bytes() {
         if door.gives_listeners {
             give_listeners(shell, &io).await;
         }

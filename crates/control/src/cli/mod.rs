@@ -498,10 +498,14 @@ pub fn split_line(line: &str) -> Vec<String> {
 /// Commands that are answered before the table is looked into.
 const BUILT_IN: [&str; 3] = ["help", "prompt", "quit"];
 
+/// Asks for the listening sockets (`-x`): no text, so the shell answers it, on Unix sockets only.
+pub const LISTENERS: &str = "_getsocks";
+
 /// The list `-dKcli` prints, heading included: what works and what comes later.
 pub fn dump_cli() -> String {
     let mut lines: Vec<String> = commands().map(|c| c.words.join(" ")).collect();
     lines.extend(BUILT_IN.map(String::from));
+    lines.push(LISTENERS.to_owned());
     for line in &mut lines {
         line.push_str(" [WORKER] \n");
     }
