@@ -53,6 +53,13 @@ struct State {
     hashed: Hashed,
     /// The most words a pattern has: no longer piece of a sample is looked up.
     words_max: usize,
+    /// The lengths that patterns have, [`length_bit`] each: few pieces of a sample need to be looked up.
+    lengths: u64,
+}
+
+/// A bit for each length, the last for all longer ones.
+fn length_bit(len: usize) -> u64 {
+    1 << len.min(63)
 }
 
 impl WordIndex {
@@ -72,6 +79,7 @@ impl WordIndex {
             Some(hashed) => State {
                 hashed,
                 words_max: state.words_max.max(self.delims.words(bytes)),
+                lengths: state.lengths | length_bit(bytes.len()),
             },
             None => State::build(self.delims, self.ignore_case, all, all.len() * 2),
         };
@@ -98,16 +106,18 @@ impl WordIndex {
                     continue;
                 }
                 let piece = &sample[start..end];
-                state.hashed.each(hash(piece), |id| {
-                    let better = best.is_none_or(|b| id < b);
-                    let equal = |key: &[u8]| match self.ignore_case {
-                        true => delims.strip(key).eq_ignore_ascii_case(piece),
-                        false => delims.strip(key) == piece,
-                    };
-                    if better && all.with(id, |key, _| equal(key)) == Some(true) {
-                        best = Some(id);
-                    }
-                });
+                if state.lengths & length_bit(piece.len()) != 0 {
+                    state.hashed.each(hash(piece), |id| {
+                        let better = best.is_none_or(|b| id < b);
+                        let equal = |key: &[u8]| match self.ignore_case {
+                            true => delims.strip(key).eq_ignore_ascii_case(piece),
+                            false => delims.strip(key) == piece,
+                        };
+                        if better && all.with(id, |key, _| equal(key)) == Some(true) {
+                            best = Some(id);
+                        }
+                    });
+                }
                 words += 1;
                 if words >= state.words_max {
                     break;
@@ -125,16 +135,22 @@ impl WordIndex {
 impl State {
     fn build(delims: Delims, ignore_case: bool, all: &Elements, room: usize) -> Self {
         let mut words_max = 0;
+        let mut lengths = 0;
         let hashed = Hashed::build(room, Asked::Often, |insert| {
             all.visit(0, |id, key, _| {
                 let mut scratch = Scratch::new();
                 let bytes = fold(delims.strip(key), ignore_case, &mut scratch);
                 insert(hash(bytes), id);
                 words_max = words_max.max(delims.words(bytes));
+                lengths |= length_bit(bytes.len());
                 true
             });
         });
-        State { hashed, words_max }
+        State {
+            hashed,
+            words_max,
+            lengths,
+        }
     }
 }
 
