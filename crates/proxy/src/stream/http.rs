@@ -148,6 +148,7 @@ async fn ended_before_request(
     let mut s = w.lend_stream();
     s.begin(l, sess);
     s.start_us = s.sess.accept_mono_us;
+    s.info.request_us = s.info.accept_us;
     let quiet = l
         .proxy
         .options
@@ -288,6 +289,8 @@ async fn bad_request(s: &mut Stream, client: &mut Client, buf: Buf, e: ParseErro
 async fn refuse(s: &mut Stream, client: &mut Client, status: u16) -> Fate {
     let local = s.error_response(status);
     let fate = s.answer_and(client, local, Fate::Close).await;
+    // nor has it an id
+    s.making_id.set(true);
     s.info.bytes_out = 0;
     fate
 }

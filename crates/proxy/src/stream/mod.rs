@@ -130,7 +130,7 @@ pub struct Stream {
     pub cookie_dates: (Option<u64>, Option<u64>),
     /// `ignore-persist` holds: the response's cookies stay as they are.
     pub persistence_ignored: bool,
-    /// The unique id is being made.
+    /// The unique id is being made, or is never to be.
     pub making_id: std::cell::Cell<bool>,
 }
 
@@ -214,6 +214,7 @@ impl Stream {
 
     /// Makes the record ready for another stream, keeping what it has allocated. The session's part must still be in.
     pub fn forget(&mut self) {
+        self.making_id.set(false);
         self.cookie_dates = (None, None);
         self.persistence_ignored = false;
         self.is_http = false;

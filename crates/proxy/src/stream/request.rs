@@ -157,6 +157,13 @@ impl Stream {
         verdict: Verdict,
         client: &mut Client,
     ) -> Result<(), Answered> {
+        // HAProxy looks for the cookie to capture after the rules, unless one of them ends the request by itself
+        if !matches!(
+            verdict,
+            Verdict::Next | Verdict::Accept | Verdict::Deny(_) | Verdict::Tarpit(_)
+        ) {
+            self.info.cookie_capture_req = None;
+        }
         match verdict {
             Verdict::Next | Verdict::Accept => Ok(()),
             Verdict::Deny(r) => {

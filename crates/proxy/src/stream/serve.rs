@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sluice_config::model::{ConnMode, HttpReuse, Proxy, RetryOn, Source, UseSrc};
+use sluice_config::model::{Balance, ConnMode, HttpReuse, Proxy, RetryOn, Source, UseSrc};
 
 use super::Stream;
 use super::reply::Local;
@@ -105,16 +105,23 @@ impl Stream {
         };
         let rotates =
             be.redispatch != 0 && attempts.wanted.is_none() && self.be_state().usable_servers() > 1;
+        let turns = matches!(
+            be.balance,
+            Balance::RoundRobin | Balance::StaticRr | Balance::Random { .. }
+        );
         self.count_retry();
         if (due || rotates) && !attempts.forced {
             attempts.avoid = self.info.server.map(|s| s.index);
             attempts.wanted = None;
             attempts.again = false;
-            return;
+            if turns && self.be_state().usable_by_kind().0 > 1 {
+                return;
+            }
+        } else {
+            attempts.wanted = self.info.server.map(|s| s.index);
+            attempts.again = true;
         }
-        attempts.wanted = self.info.server.map(|s| s.index);
-        attempts.again = true;
-        // the same server again: give it a moment
+        // the same server again, or one that may be the same: give it a moment
         const TURN_AROUND_MS: u64 = 1000;
         let pause = self
             .connect_timeout_ms()
