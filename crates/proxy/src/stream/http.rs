@@ -288,9 +288,10 @@ async fn bad_request(s: &mut Stream, client: &mut Client, buf: Buf, e: ParseErro
 /// Answers a request that never became one. The log counts no bytes, as no stream carried them.
 async fn refuse(s: &mut Stream, client: &mut Client, status: u16) -> Fate {
     let local = s.error_response(status);
-    let fate = s.answer_and(client, local, Fate::Close).await;
-    // nor has it an id
+    // nor have rules a say, nor has it an id
+    s.unborn = true;
     s.making_id.set(true);
+    let fate = s.answer_and(client, local, Fate::Close).await;
     s.info.bytes_out = 0;
     fate
 }
@@ -342,7 +343,9 @@ impl Stream {
         self.use_up_request(client);
         let close = fate != Fate::KeepAlive || local.close || !self.client_keeps_alive(client);
         let head_only = self.has_req && self.req.method == Method::Head;
-        self.after_response_rules();
+        if !self.unborn {
+            self.after_response_rules();
+        }
         self.res.headers.remove("Connection");
         self.mark_connection(close);
         self.info.status = local.status.unwrap_or(self.res.status).into();

@@ -130,6 +130,8 @@ pub struct Stream {
     pub cookie_dates: (Option<u64>, Option<u64>),
     /// `ignore-persist` holds: the response's cookies stay as they are.
     pub persistence_ignored: bool,
+    /// No request could be read: what is answered is not a response that rules change.
+    pub unborn: bool,
     /// The unique id is being made, or is never to be.
     pub making_id: std::cell::Cell<bool>,
 }
@@ -207,6 +209,7 @@ impl Stream {
             logged: false,
             cookie_dates: (None, None),
             persistence_ignored: false,
+            unborn: false,
             making_id: Default::default(),
             w,
         }
@@ -215,6 +218,7 @@ impl Stream {
     /// Makes the record ready for another stream, keeping what it has allocated. The session's part must still be in.
     pub fn forget(&mut self) {
         self.making_id.set(false);
+        self.unborn = false;
         self.cookie_dates = (None, None);
         self.persistence_ignored = false;
         self.is_http = false;

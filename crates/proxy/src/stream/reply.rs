@@ -209,7 +209,7 @@ impl Stream {
             }
         };
         out.extend_from_slice(path);
-        if r.append_slash && r.drop_query && !path.ends_with(b"/") {
+        if r.append_slash && !path.ends_with(b"/") {
             out.push(b'/');
         }
         Some(out)
