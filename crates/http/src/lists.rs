@@ -31,7 +31,12 @@ impl<'a> Iterator for ListItems<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
-        let end = unquoted(rest, |b| b == b',');
+        // quotes are rare: the first comma ends the item unless one comes before it
+        let end = match memchr::memchr2(b',', b'"', rest) {
+            None => rest.len(),
+            Some(at) if rest.get(at) == Some(&b',') => at,
+            Some(_) => unquoted(rest, |b| b == b','),
+        };
         self.rest = rest.get(end + 1..);
         Some(trim(rest.get(..end).unwrap_or_default()))
     }
