@@ -415,7 +415,7 @@ fn own_check_rules_replace_inherited_ones() {
                 _ => None,
             })
             .collect(),
-        CheckKind::Tcp => Vec::new(),
+        CheckKind::Tcp | CheckKind::External(_) => Vec::new(),
     };
     assert_eq!(expects(&model.proxies[0]), [200]);
     assert_eq!(expects(&model.proxies[1]), [201]);

@@ -174,21 +174,12 @@ impl Stream {
                 };
             }
 
-            Action::AddHeader { name, value } => {
+            Action::AddHeader { name, value } | Action::SetHeader { name, value } => {
+                let replaces = matches!(action, Action::SetHeader { .. });
                 let fits = self.with_text(value, |s, v| {
-                    let fits = s.room_for(name.len() + v.len());
-                    if fits {
-                        s.headers().add(name, v);
+                    if replaces {
+                        s.headers().remove(name);
                     }
-                    fits
-                });
-                if !fits {
-                    return self.rewrite_failed();
-                }
-            }
-            Action::SetHeader { name, value } => {
-                let fits = self.with_text(value, |s, v| {
-                    s.headers().remove(name);
                     let fits = s.room_for(name.len() + v.len());
                     if fits {
                         s.headers().add(name, v);
