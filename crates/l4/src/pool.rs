@@ -3,11 +3,13 @@
 //! Source: keepalived.conf(5), quorum, hysteresis, sorry_server, inhibit_on_failure, weight, alpha.
 
 use crate::check::probe::Weight;
-use crate::config::model::{
-    Config, Forwarding, GroupEntry, Protocol, Scheduler, VirtualKey, VirtualServer,
-};
+use crate::config::model::{Config, Forwarding, GroupEntry, Protocol, VirtualKey, VirtualServer};
 use crate::datapath::director::{Server, Service, Vip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+pub mod commands;
+
+pub use commands::Terms;
 
 /// The largest weight a server can have.
 const WEIGHT_MAX: i64 = 65535;
@@ -46,6 +48,14 @@ pub struct Pool {
     pub name: String,
     pub vips: Vec<Vip>,
     pub members: Vec<Member>,
+    /// How connections are treated, now.
+    pub terms: Terms,
+    /// Added by a command, not by the file.
+    pub by_command: bool,
+    /// The file's servers that commands took out.
+    deleted: Vec<(IpAddr, u16)>,
+    /// The addresses as the file has them; a command may have taken some out of `vips`.
+    file_vips: Vec<Vip>,
     quorum: bool,
     /// What the datapath was last told.
     last: Option<Service>,
@@ -121,41 +131,17 @@ impl Pool {
         let mut pool = Pool {
             config: vs.clone(),
             name: name_of(vs),
+            file_vips: vips_of(vs, config),
             vips: vips_of(vs, config),
             members,
+            terms: Terms::of(vs),
+            by_command: false,
+            deleted: Vec::new(),
             quorum: false,
             last: None,
         };
         pool.quorum = pool.weight_up() >= u64::from(vs.quorum);
         pool
-    }
-
-    /// Takes over what another generation of the same virtual server knew: standings, and what commands changed.
-    pub fn inherit(&mut self, old: &Pool) {
-        for member in &mut self.members {
-            if let Some(o) = old
-                .members
-                .iter()
-                .find(|o| (o.ip, o.port) == (member.ip, member.port))
-            {
-                member.up = o.up;
-                if o.weight_by_command {
-                    member.weight = o.weight;
-                    member.weight_by_command = true;
-                }
-            }
-        }
-        for added in old.members.iter().filter(|o| o.by_command) {
-            if !self
-                .members
-                .iter()
-                .any(|m| (m.ip, m.port) == (added.ip, added.port))
-            {
-                self.members.push(added.clone());
-            }
-        }
-        self.quorum = old.quorum;
-        self.last.clone_from(&old.last);
     }
 
     pub fn member(&mut self, ip: IpAddr, port: u16) -> Option<&mut Member> {
@@ -291,20 +277,17 @@ impl Pool {
         let service = Service {
             name: self.name.clone(),
             vips: self.vips.clone(),
-            scheduler: self
-                .config
-                .scheduler
-                .unwrap_or(Scheduler::WeightedLeastConnection),
-            hash_port: self.config.hash_port,
-            hash_fallback: self.config.hash_fallback,
-            one_packet: self.config.one_packet && self.config.protocol == Some(Protocol::Udp),
-            persistence: self.config.persistence_timeout_s.map(|t| {
+            scheduler: self.terms.scheduler,
+            hash_port: self.terms.hash_port,
+            hash_fallback: self.terms.hash_fallback,
+            one_packet: self.terms.one_packet && self.config.protocol == Some(Protocol::Udp),
+            persistence: self.terms.persistence_timeout_s.map(|t| {
                 let all = if self.vips.first().is_some_and(|v| v.ip.is_ipv6()) {
                     128
                 } else {
                     32
                 };
-                (t, self.config.persistence_prefix.unwrap_or(all))
+                (t, self.terms.persistence_prefix.unwrap_or(all))
             }),
             servers,
         };

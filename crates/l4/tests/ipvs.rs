@@ -393,7 +393,7 @@ fn change(pools: &mut [Pool], args: &str) {
             panic!("{line} changes nothing");
         };
         match request {
-            Request::Weight {
+            Request::EditServer {
                 ip, port, weight, ..
             } => pool.member(ip, port).unwrap().weight = weight,
             Request::Delete { ip, port, .. } => {

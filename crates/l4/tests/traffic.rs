@@ -183,6 +183,19 @@ impl Site {
     }
 }
 
+/// `ipvsadm` and what is refused of it: its words and its exit status.
+fn refused(site: &Site, args: &str, words: &str, status: i32) {
+    let socket = site.lab.path("b.sock");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_sluice-l4"))
+        .args(["ipvsadm", "--socket", &socket])
+        .args(args.split(' '))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let got = (said.trim_end(), output.status.code());
+    assert_eq!(got, (words, Some(status)), "{args}");
+}
+
 /// An echo over the connection: it is alive, end to end.
 fn echo(stream: &mut TcpStream) -> bool {
     let mut back = [0; 4];
@@ -341,6 +354,141 @@ fn commands_change_the_table_while_connections_live() {
 }
 
 #[test]
+fn ipvsadm_s_verbs_edit_a_running_director() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    for host in ["b", "c", "d"] {
+        let device = if host == "b" { "eth1" } else { "lo" };
+        ip(&format!(
+            "-n {} addr add 10.0.0.101/32 dev {device}",
+            site.lab.ns(host)
+        ));
+    }
+    site.start(&config(VIP, "DR", V4, ""));
+    let ipvsadm = |site: &Site, line: &str| {
+        let args: Vec<&str> = ["ipvsadm"].into_iter().chain(line.split(' ')).collect();
+        site.command(&args)
+    };
+    let listed = |site: &Site, service: &str| {
+        let text = ipvsadm(site, &format!("-L -n -t {service}"));
+        let lines = text.lines().skip(2).map(|l| {
+            let words: Vec<&str> = l.split_whitespace().take(4).collect();
+            words.join(" ")
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    // A virtual server that no file knows.
+    ipvsadm(&site, "-A -t 10.0.0.101:80 -s rr");
+    ipvsadm(&site, "-a -t 10.0.0.101:80 -r 10.0.0.3");
+    ipvsadm(&site, "-a -t 10.0.0.101:80 -r 10.0.0.4:80 -g -w 2 -x 100");
+    let both = "TCP 10.0.0.101:80 rr\n-> 10.0.0.3:80 Route 1\n-> 10.0.0.4:80 Route 2";
+    assert_eq!(listed(&site, "10.0.0.101:80"), both);
+    site.lab
+        .wait("the new servers serve", Duration::from_secs(5), |_| {
+            let said = site.answers("10.0.0.101:80", 2);
+            said.contains('c') && said.contains('d')
+        });
+    let (mut stream, _) = site.connect("10.0.0.101:80").unwrap();
+    let packets = |site: &Site| {
+        let text = ipvsadm(site, "-L -n --stats");
+        let line = text.lines().find(|l| l.contains("10.0.0.101:80"));
+        let words: Vec<String> = line.unwrap().split_whitespace().map(String::from).collect();
+        words[2].clone()
+    };
+    assert_ne!(packets(&site), "0");
+    ipvsadm(&site, "-Z -t 10.0.0.101:80");
+    assert_eq!(packets(&site), "0");
+    ipvsadm(&site, "-E -t 10.0.0.101:80 -s wlc -p 60 -M 255.255.255.0");
+    ipvsadm(&site, "-e -t 10.0.0.101:80 -r 10.0.0.3 -w 0");
+    let edited = "TCP 10.0.0.101:80 wlc persistent\n-> 10.0.0.3:80 Route 0\n-> 10.0.0.4:80 Route 2";
+    assert_eq!(listed(&site, "10.0.0.101:80"), edited);
+    assert!(echo(&mut stream), "connections do not notice");
+    for (args, words, status) in [
+        ("-A -t 10.0.0.101:80", "Service already exists", 255),
+        (
+            "-A -t 10.0.0.101:81 -s bogus",
+            "Scheduler or persistence engine not found",
+            255,
+        ),
+        ("-E -t 10.0.0.109:80", "No such service", 255),
+        ("-D -t 10.0.0.109:80", "No such service", 255),
+        ("-Z -t 10.0.0.109:80", "No such service", 255),
+        ("-L -t 10.0.0.109:80", "No such service", 1),
+        (
+            "-a -t 10.0.0.109:80 -r 10.0.0.3",
+            "Service not defined",
+            255,
+        ),
+        (
+            "-a -t 10.0.0.101:80 -r 10.0.0.3",
+            "Destination already exists",
+            255,
+        ),
+        (
+            "-e -t 10.0.0.101:80 -r 10.0.0.9",
+            "No such destination",
+            255,
+        ),
+        (
+            "-d -t 10.0.0.101:80 -r 10.0.0.9",
+            "No such destination",
+            255,
+        ),
+        (
+            "-a -t 10.0.0.101:80 -r 224.0.0.9",
+            "Invalid operation.  Possibly wrong module version, address not unicast, ...",
+            255,
+        ),
+        (
+            "-A",
+            "You need to supply the 'service-address' option for the 'add-service' command",
+            2,
+        ),
+    ] {
+        refused(&site, args, words, status);
+    }
+    // The file's own servers and virtual servers; a reload of the same file leaves what commands made.
+    ipvsadm(&site, "-d -t 10.0.0.100:80 -r 10.0.0.3:80");
+    ipvsadm(&site, "-E -t 10.0.0.100:80 -s mh");
+    let changed = "TCP 10.0.0.100:80 mh\n-> 10.0.0.4:80 Route 1";
+    assert_eq!(listed(&site, "10.0.0.100:80"), changed);
+    site.command(&["reload"]);
+    assert_eq!(listed(&site, "10.0.0.100:80"), changed);
+    assert_eq!(listed(&site, "10.0.0.101:80"), edited);
+    assert_eq!(site.answers("10.0.0.100:80", 2), "dd");
+    ipvsadm(&site, "-D -t 10.0.0.100:80");
+    site.command(&["reload"]);
+    refused(&site, "-L -t 10.0.0.100:80", "No such service", 1);
+    // What the file says anew is as it says.
+    let file = site.lab.path("b.conf");
+    std::fs::write(&file, config(VIP, "DR", V4, "").replace("rr", "wrr")).unwrap();
+    site.command(&["reload"]);
+    let anew = "TCP 10.0.0.100:80 wrr\n-> 10.0.0.3:80 Route 1\n-> 10.0.0.4:80 Route 1";
+    assert_eq!(listed(&site, "10.0.0.100:80"), anew);
+    assert_eq!(listed(&site, "10.0.0.101:80"), edited);
+    // All of it away, and back from what was saved.
+    let saved = ipvsadm(&site, "-S -n");
+    ipvsadm(&site, "-C");
+    assert_eq!(ipvsadm(&site, "-S -n"), "");
+    let script = site.lab.path("b.saved");
+    std::fs::write(&script, &saved).unwrap();
+    let socket = site.lab.path("b.sock");
+    let restored = std::process::Command::new(env!("CARGO_BIN_EXE_sluice-l4"))
+        .args(["ipvsadm", "--socket", &socket, "-R"])
+        .stdin(std::fs::File::open(&script).unwrap())
+        .status()
+        .unwrap();
+    assert!(restored.success());
+    assert_eq!(ipvsadm(&site, "-S -n"), saved);
+    site.lab
+        .wait("both serve again", Duration::from_secs(5), |_| {
+            let said = site.answers("10.0.0.100:80", 2);
+            said.contains('c') && said.contains('d')
+        });
+}
+
+#[test]
 fn a_reload_applies_the_difference() {
     privileged!();
     let mut site = Site::new();
@@ -355,7 +503,15 @@ fn a_reload_applies_the_difference() {
         .wait("c is down", Duration::from_secs(5), |_| !up(&site, 0));
     let (mut stream, name) = site.connect("10.0.0.100:80").unwrap();
     assert_eq!(name, "d");
+    // Taken out and brought back by commands it is still what its checks say.
+    site.command(&["ipvsadm", "-d", "-t", "10.0.0.100:80", "-r", "10.0.0.3"]);
+    site.command(&["ipvsadm", "-a", "-t", "10.0.0.100:80", "-r", "10.0.0.3"]);
+    assert!(!up(&site, 1), "the server that came back is the last");
+    site.command(&["ipvsadm", "-D", "-t", "10.0.0.100:80"]);
     let file = site.lab.path("b.conf");
+    std::fs::write(&file, config(VIP, "DR", V4, check).replace("rr", "wrr")).unwrap();
+    site.command(&["reload"]);
+    assert!(!up(&site, 0), "and so is a virtual server");
     // Another virtual server comes; nothing is said of the first.
     let more = config("10.0.0.101", "DR", V4, "");
     std::fs::write(&file, config(VIP, "DR", V4, check) + &more).unwrap();

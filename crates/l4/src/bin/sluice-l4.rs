@@ -92,7 +92,7 @@ enum Command {
         #[arg(long, default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
     },
-    /// ipvsadm's verbs: -L [-n] [--stats|-c], -S, -a, -e, -d
+    /// ipvsadm's verbs: -L [-n] [--stats|--thresholds|-c], -S, -R, -A, -E, -D, -C, -Z, -a, -e, -d
     #[command(disable_help_flag = true)]
     Ipvsadm {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -284,6 +284,7 @@ fn run(command: Command) -> Result<ExitCode> {
                     port: server.port(),
                     weight,
                     forwarding,
+                    conns_max: 0,
                 },
                 Change::Delete {
                     virtual_server,
@@ -294,21 +295,15 @@ fn run(command: Command) -> Result<ExitCode> {
                     port: server.port(),
                 },
             };
-            ask(&socket, &request)?;
+            ask(&socket, &request).map_err(|e| anyhow!("{request}: {e:#}"))?;
         }
         Command::Reload { socket } => drop(ask(&socket, &Request::Reload)?),
-        Command::Ipvsadm { args, socket } => match ipvsadm::parse(&args).map_err(|e| anyhow!(e))? {
-            ipvsadm::Verb::List => print(&ipvsadm::list(&ask(&socket, &Request::Show)?)),
-            ipvsadm::Verb::Stats => print(&ipvsadm::stats(&ask(&socket, &Request::Show)?)),
-            ipvsadm::Verb::Save => print(&ipvsadm::save(&ask(&socket, &Request::Show)?)),
-            ipvsadm::Verb::Connections => {
-                let limit = usize::MAX;
-                print(&ipvsadm::connections(&ask(
-                    &socket,
-                    &Request::Flows { limit },
-                )?));
+        Command::Ipvsadm { args, socket } => match ipvsadm::carry_out(&args, &socket) {
+            Ok(text) => print(&text),
+            Err(refused) => {
+                eprintln!("{}", refused.words);
+                return Ok(ExitCode::from(refused.status));
             }
-            ipvsadm::Verb::Change(request) => drop(ask(&socket, &request)?),
         },
         Command::Doctor { interface } => {
             let findings = doctor::look(&interface)?;

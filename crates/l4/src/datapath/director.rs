@@ -60,12 +60,16 @@ type ServerKey = (String, IpAddr, u16);
 
 struct Slot {
     entry: ServerEntry,
+    /// What the slot had counted when the server came, or when its counts were set to zero.
+    base: Tally,
 }
 
 struct Installed {
     service: Service,
     id: u32,
     ring: Range,
+    /// As a slot's.
+    base: Tally,
 }
 
 /// Counts of one server.
@@ -220,13 +224,13 @@ impl Director {
             .take(ring.len() as u32)
             .ok_or(LoadError::Missing("room for another ring; raise --rings"))?;
         self.programs.set_ring(range.start, &ring)?;
-        let id = match self.installed.get(&service.name) {
-            Some(old) => old.id,
+        let (id, base) = match self.installed.get(&service.name) {
+            Some(old) => (old.id, old.base),
             None => match self.free_ids.pop() {
-                Some(id) => id,
+                Some(id) => (id, self.programs.service_tally(id)?),
                 None if self.ids_used < SERVICES_MAX => {
                     self.ids_used += 1;
-                    self.ids_used - 1
+                    (self.ids_used - 1, Tally::default())
                 }
                 None => return Err(LoadError::Missing("room for another virtual server")),
             },
@@ -263,6 +267,7 @@ impl Director {
             service: service.clone(),
             id,
             ring: range,
+            base,
         };
         if let Some(old) = self.installed.insert(service.name.clone(), installed) {
             for vip in old
@@ -291,11 +296,15 @@ impl Director {
     /// Writes a server's entry, into its slot or a new one.
     fn place(&mut self, name: &str, server: &Server) -> Result<u32, LoadError> {
         let key = (name.to_string(), server.ip, server.port);
-        let (index, generation) = match self.slots.get(&key) {
-            Some((index, slot)) => (*index, slot.entry.generation),
+        let (index, generation, base) = match self.slots.get(&key) {
+            Some((index, slot)) => (*index, slot.entry.generation, slot.base),
             None => {
+                let mut base = Tally::default();
                 let index = match self.free_slots.pop() {
-                    Some(i) => i,
+                    Some(i) => {
+                        base = self.programs.server_tally(i)?;
+                        i
+                    }
                     None if (self.generations.len() as u32) < self.servers_max => {
                         self.generations.push(0);
                         self.generations.len() as u32 - 1
@@ -308,7 +317,7 @@ impl Director {
                 };
                 let generation = &mut self.generations[index as usize];
                 *generation = generation.wrapping_add(1);
-                (index, *generation)
+                (index, *generation, base)
             }
         };
         let egress = self.egress.get(&server.ip);
@@ -334,7 +343,7 @@ impl Director {
         if !unchanged {
             self.programs.set_server(index, &entry)?;
         }
-        self.slots.insert(key, (index, Slot { entry }));
+        self.slots.insert(key, (index, Slot { entry, base }));
         Ok(index)
     }
 
@@ -406,20 +415,40 @@ impl Director {
     pub fn service_tally(&self, name: &str) -> Tally {
         self.installed
             .get(name)
-            .and_then(|i| self.programs.service_tally(i.id).ok())
+            .and_then(|i| Some(self.programs.service_tally(i.id).ok()?.since(i.base)))
             .unwrap_or_default()
     }
 
     pub fn server_counts(&self, name: &str, ip: IpAddr, port: u16) -> ServerCounts {
-        let Some((index, _)) = self.slots.get(&(name.to_string(), ip, port)) else {
+        let Some((index, slot)) = self.slots.get(&(name.to_string(), ip, port)) else {
             return ServerCounts::default();
         };
         let (active, inactive) = self.programs.load_of(*index).unwrap_or_default();
         ServerCounts {
             active,
             inactive,
-            tally: self.programs.server_tally(*index).unwrap_or_default(),
+            tally: self
+                .programs
+                .server_tally(*index)
+                .unwrap_or_default()
+                .since(slot.base),
         }
+    }
+
+    /// Counts of this service and its servers (of all, without a name) begin anew.
+    pub fn zero(&mut self, name: Option<&str>) -> Result<(), LoadError> {
+        let meant = |n: &str| name.is_none_or(|wanted| wanted == n);
+        for (n, installed) in &mut self.installed {
+            if meant(n) {
+                installed.base = self.programs.service_tally(installed.id)?;
+            }
+        }
+        for ((n, _, _), (index, slot)) in &mut self.slots {
+            if meant(n) {
+                slot.base = self.programs.server_tally(*index)?;
+            }
+        }
+        Ok(())
     }
 
     /// Which server a slot holds: service name, address, port.

@@ -292,6 +292,15 @@ impl Tally {
         self.packets += u64_at(bytes, 8);
         self.bytes += u64_at(bytes, 16);
     }
+
+    /// What was counted after this earlier reading.
+    pub fn since(self, earlier: Tally) -> Tally {
+        Tally {
+            connections: self.connections.saturating_sub(earlier.connections),
+            packets: self.packets.saturating_sub(earlier.packets),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+        }
+    }
 }
 
 #[cfg(test)]

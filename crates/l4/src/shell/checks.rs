@@ -127,6 +127,15 @@ impl Checks {
         self.running.len()
     }
 
+    /// A server's standing over all its checks; none where nothing checks it.
+    pub fn standing(&self, subject: &Subject) -> Option<bool> {
+        let ids = self.by_subject.get(subject)?;
+        Some(
+            ids.iter()
+                .all(|id| self.running.get(id).is_none_or(|r| r.up)),
+        )
+    }
+
     /// Notes a report; gives the servers it is about with their standing over all their checks.
     pub fn note(&mut self, report: &Report) -> Vec<(Subject, bool)> {
         let Some(running) = self.running.get_mut(&report.id) else {
@@ -137,11 +146,7 @@ impl Checks {
         subjects
             .into_iter()
             .map(|s| {
-                let ids = self.by_subject.get(&s).map(Vec::as_slice);
-                let up = ids
-                    .unwrap_or_default()
-                    .iter()
-                    .all(|id| self.running.get(id).is_none_or(|r| r.up));
+                let up = self.standing(&s).unwrap_or(true);
                 (s, up)
             })
             .collect()

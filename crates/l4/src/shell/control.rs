@@ -39,6 +39,38 @@ pub enum Request {
         port: u16,
         weight: u32,
         forwarding: Option<String>,
+        /// Connections above which it gets no more; 0 is no limit.
+        #[serde(default)]
+        conns_max: u32,
+    },
+    /// `ipvsadm -e`.
+    EditServer {
+        virtual_server: String,
+        ip: IpAddr,
+        port: u16,
+        weight: u32,
+        forwarding: Option<String>,
+        conns_max: u32,
+    },
+    /// `ipvsadm -A`; named by protocol and address, `tcp 10.0.0.1:80`.
+    AddService {
+        virtual_server: String,
+        terms: ServiceTerms,
+    },
+    /// `ipvsadm -E`.
+    EditService {
+        virtual_server: String,
+        terms: ServiceTerms,
+    },
+    /// `ipvsadm -D`: of a group, this address alone.
+    DeleteService {
+        virtual_server: String,
+    },
+    /// `ipvsadm -C`.
+    Clear,
+    /// Counts of this virtual server and its servers, or of all, begin anew.
+    Zero {
+        virtual_server: Option<String>,
     },
     Delete {
         virtual_server: String,
@@ -46,6 +78,59 @@ pub enum Request {
         port: u16,
     },
     Reload,
+}
+
+/// How a virtual server shall treat its connections, in ipvsadm's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceTerms {
+    pub scheduler: String,
+    pub persistence_s: Option<u32>,
+    /// Prefix length that clients are grouped by.
+    pub persistence_prefix: Option<u8>,
+    pub hash_port: bool,
+    pub hash_fallback: bool,
+    pub one_packet: bool,
+}
+
+impl std::fmt::Display for Request {
+    /// What it is about: virtual server and server.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Request::Weight {
+                virtual_server,
+                ip,
+                port,
+                ..
+            }
+            | Request::Add {
+                virtual_server,
+                ip,
+                port,
+                ..
+            }
+            | Request::EditServer {
+                virtual_server,
+                ip,
+                port,
+                ..
+            }
+            | Request::Delete {
+                virtual_server,
+                ip,
+                port,
+            } => {
+                write!(
+                    f,
+                    "{virtual_server} {}",
+                    std::net::SocketAddr::new(*ip, *port)
+                )
+            }
+            Request::AddService { virtual_server, .. }
+            | Request::EditService { virtual_server, .. }
+            | Request::DeleteService { virtual_server } => f.write_str(virtual_server),
+            _ => f.write_str("director"),
+        }
+    }
 }
 
 pub type Answer = Result<Value, String>;

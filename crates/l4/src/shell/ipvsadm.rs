@@ -1,99 +1,86 @@
-//! The verbs of ipvsadm(8) that fingers and scripts know: `-L` (with `-n`, `--stats`, `-c`), `-S`, `-a`, `-e`, `-d`. Virtual servers
-//! themselves come from the file.
+//! ipvsadm(8) for fingers and scripts that know it: listings column for column, and every editing verb, answered with its words and exit
+//! statuses. [`parse`] reads the command line. Left out: firewall marks, IPVS's synchronization daemon, `--set`, `--pe`, `--rate`.
 
-use super::control::Request;
+use super::control::{self, Request};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::path::Path;
+
+mod parse;
+
+pub use parse::parse;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// `-L`: servers and their connections.
-    List,
+    /// `-L`: servers and their connections; of one virtual server, if named.
+    List {
+        service: Option<String>,
+    },
     /// `-L --stats`: what went through them.
     Stats,
+    /// `-L --thresholds`: how many connections servers may have.
+    Thresholds,
     /// `-L -c`: every connection.
     Connections,
-    /// `-S`: as lines that `ipvsadm -R` would read.
+    /// `-S`: as lines that `-R` reads.
     Save,
+    /// `-R`: every line of the standard input is a command line.
+    Restore,
     Change(Request),
 }
 
-/// Reads a command line as ipvsadm would.
-pub fn parse(args: &[String]) -> Result<Verb, String> {
-    let mut verb = None;
-    let (mut service, mut server, mut weight, mut forwarding) = (None, None, 1, None);
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        let mut value = |what: &str| rest.next().ok_or_else(|| format!("{arg} needs {what}"));
-        match arg.as_str() {
-            "-L" | "-l" | "--list" | "-Ln" | "-ln" => verb = verb.or(Some('L')),
-            "-Lc" | "-lc" | "-Lcn" | "-lcn" | "-Lnc" | "-lnc" | "-c" | "--connection" => {
-                verb = Some('c')
+/// Why not, and the exit status: 2 for a command line that is wrong, 255 for what the director refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    pub words: String,
+    pub status: u8,
+}
+
+/// Does what a command line says, at the director of this socket; gives what is to be printed.
+pub fn carry_out(args: &[String], socket: &Path) -> Result<String, Refused> {
+    match parse(args)? {
+        Verb::Restore => {
+            for line in std::io::stdin().lines() {
+                let line = line.map_err(refused)?;
+                let args: Vec<String> = line.split_whitespace().map(String::from).collect();
+                if !args.is_empty() {
+                    one(parse(&args)?, socket)?;
+                }
             }
-            "--stats" => verb = Some('s'),
-            "-S" | "--save" | "-Sn" => verb = Some('S'),
-            "-n" | "--numeric" => {}
-            "-a" | "--add-server" => verb = Some('a'),
-            "-e" | "--edit-server" => verb = Some('e'),
-            "-d" | "--delete-server" => verb = Some('d'),
-            "-t" | "--tcp-service" => service = Some(format!("tcp {}", value("ADDRESS:PORT")?)),
-            "-u" | "--udp-service" => service = Some(format!("udp {}", value("ADDRESS:PORT")?)),
-            "-r" | "--real-server" => {
-                let text = value("ADDRESS:PORT")?;
-                server = Some(
-                    text.parse::<SocketAddr>()
-                        .map_err(|_| format!("'{text}' is not ADDRESS:PORT"))?,
-                );
-            }
-            "-w" | "--weight" => {
-                let text = value("a weight")?;
-                weight = text
-                    .parse()
-                    .map_err(|_| format!("'{text}' is not a weight"))?;
-            }
-            "-g" | "--gatewaying" => forwarding = Some("DR".to_string()),
-            "-i" | "--ipip" => forwarding = Some("TUN".to_string()),
-            "-m" | "--masquerading" => forwarding = Some("NAT".to_string()),
-            "-A" | "-E" | "-D" | "-C" | "-R" | "-Z" => {
-                return Err(format!(
-                    "{arg}: virtual servers come from the configuration; change the file and reload"
-                ));
-            }
-            other => return Err(format!("{other} is not supported")),
+            Ok(String::new())
         }
+        verb => one(verb, socket),
     }
-    match verb {
-        Some('L') => return Ok(Verb::List),
-        Some('s') => return Ok(Verb::Stats),
-        Some('c') => return Ok(Verb::Connections),
-        Some('S') => return Ok(Verb::Save),
-        _ => {}
+}
+
+fn refused(e: impl std::fmt::Display) -> Refused {
+    Refused {
+        words: format!("{e:#}"),
+        status: 255,
     }
-    let verb = verb.ok_or("one of -L, -S, -a, -e, -d is needed")?;
-    let virtual_server = service.ok_or("-t or -u ADDRESS:PORT is needed")?;
-    let server = server.ok_or("-r ADDRESS:PORT is needed")?;
-    let (ip, port) = (server.ip(), server.port());
-    Ok(Verb::Change(match verb {
-        'a' => Request::Add {
-            virtual_server,
-            ip,
-            port,
-            weight,
-            forwarding,
-        },
-        'e' => Request::Weight {
-            virtual_server,
-            ip,
-            port,
-            weight,
-        },
-        _ => Request::Delete {
-            virtual_server,
-            ip,
-            port,
-        },
-    }))
+}
+
+fn one(verb: Verb, socket: &Path) -> Result<String, Refused> {
+    let ask = |request| control::ask(socket, &request).map_err(refused);
+    Ok(match verb {
+        Verb::List { service: None } => list(&ask(Request::Show)?),
+        Verb::List {
+            service: Some(service),
+        } => list_one(&ask(Request::Show)?, &service).ok_or(Refused {
+            words: "No such service".into(),
+            status: 1,
+        })?,
+        Verb::Stats => stats(&ask(Request::Show)?),
+        Verb::Thresholds => thresholds(&ask(Request::Show)?),
+        Verb::Save => save(&ask(Request::Show)?),
+        Verb::Connections => connections(&ask(Request::Flows { limit: usize::MAX })?),
+        // Inside a restore it would read what is being read.
+        Verb::Restore => String::new(),
+        Verb::Change(request) => {
+            ask(request)?;
+            String::new()
+        }
+    })
 }
 
 const VERSION: &str = "IP Virtual Server version 1.2.1 (size=1048576)\n";
@@ -133,23 +120,92 @@ fn services(show: &Value) -> impl Iterator<Item = (&Value, &str, Vec<(&Value, St
     })
 }
 
+const LIST_HEAD: &str = "Prot LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\n";
+
+/// `rr`, `sh (sh-port) persistent 60 mask 255.255.255.0`, `wlc ops`.
+fn scheduling(vs: &Value, address: &str) -> String {
+    let mut out = text(vs, "scheduler");
+    let flags = flags(vs);
+    if !flags.is_empty() {
+        let _ = write!(out, " ({flags})");
+    }
+    if let Some(s) = vs.get("persistence_s").and_then(Value::as_u64) {
+        let _ = write!(out, " persistent {s}");
+        if let Some(mask) = mask(vs, address) {
+            let _ = write!(out, " mask {mask}");
+        }
+    }
+    if vs.get("one_packet") == Some(&Value::Bool(true)) {
+        out += " ops";
+    }
+    out
+}
+
+fn flags(vs: &Value) -> String {
+    let all: Vec<&str> = items(vs, "flags").filter_map(Value::as_str).collect();
+    all.join(",")
+}
+
+/// The clients' mask where it is not the whole address: dotted, for IPv6 a length.
+fn mask(vs: &Value, address: &str) -> Option<String> {
+    let prefix = u32::try_from(vs.get("persistence_prefix")?.as_u64()?).ok()?;
+    if address.starts_with('[') {
+        return (prefix < 128).then(|| prefix.to_string());
+    }
+    let bits = u32::MAX
+        .checked_shl(32u32.checked_sub(prefix)?)
+        .unwrap_or(0);
+    (prefix < 32).then(|| std::net::Ipv4Addr::from(bits).to_string())
+}
+
+fn entry(out: &mut String, vs: &Value, address: &str, servers: &[(&Value, String)]) {
+    let (protocol, scheduling) = (text(vs, "protocol"), scheduling(vs, address));
+    let _ = writeln!(out, "{protocol:<4} {address} {scheduling}");
+    for (s, shown) in servers {
+        let _ = writeln!(
+            out,
+            "  -> {shown:<28} {:<7} {:<6} {:<10} {:<10}",
+            text(s, "forwarding"),
+            text(s, "weight"),
+            text(s, "active"),
+            text(s, "inactive")
+        );
+    }
+}
+
 /// `ipvsadm -L -n`, column for column.
 pub fn list(show: &Value) -> String {
-    let mut out = VERSION.to_string()
-        + "Prot LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\n";
+    let mut out = VERSION.to_string() + LIST_HEAD;
     for (vs, address, servers) in services(show) {
-        let persistent = match vs.get("persistence_s").and_then(Value::as_u64) {
-            Some(s) => format!(" persistent {s}"),
-            None => String::new(),
-        };
-        let (protocol, scheduler) = (text(vs, "protocol"), text(vs, "scheduler"));
-        let _ = writeln!(out, "{protocol:<4} {address} {scheduler}{persistent}");
+        entry(&mut out, vs, address, &servers);
+    }
+    out
+}
+
+/// `ipvsadm -L -n -t ADDRESS:PORT`; the name is `tcp ADDRESS:PORT`.
+pub fn list_one(show: &Value, name: &str) -> Option<String> {
+    let wanted = |vs: &Value, address: &str| {
+        format!("{} {address}", text(vs, "protocol").to_ascii_lowercase()) == name
+    };
+    let (vs, address, servers) = services(show).find(|(vs, a, _)| wanted(vs, a))?;
+    let mut out = LIST_HEAD.to_string();
+    entry(&mut out, vs, address, &servers);
+    Some(out)
+}
+
+/// `ipvsadm -L -n --thresholds`; there is no lower one here.
+pub fn thresholds(show: &Value) -> String {
+    let mut out = VERSION.to_string()
+        + "Prot LocalAddress:Port            Uthreshold Lthreshold ActiveConn InActConn \n  -> RemoteAddress:Port\n";
+    for (vs, address, servers) in services(show) {
+        let scheduling = scheduling(vs, address);
+        let _ = writeln!(out, "{:<4} {address} {scheduling}", text(vs, "protocol"));
         for (s, shown) in servers {
             let _ = writeln!(
                 out,
-                "  -> {shown:<28} {:<7} {:<6} {:<10} {:<10}",
-                text(s, "forwarding"),
-                text(s, "weight"),
+                "  -> {shown:<28} {:<10} {:<10} {:<10} {:<10}",
+                text(s, "conns_max"),
+                0,
                 text(s, "active"),
                 text(s, "inactive")
             );
@@ -222,15 +278,19 @@ pub fn save(show: &Value) -> String {
             "SCTP" => "--sctp-service",
             _ => "-t",
         };
-        let persistent = match vs.get("persistence_s").and_then(Value::as_u64) {
-            Some(s) => format!(" -p {s}"),
-            None => String::new(),
-        };
-        let _ = writeln!(
-            out,
-            "-A {kind} {address} -s {}{persistent}",
-            text(vs, "scheduler")
-        );
+        let _ = write!(out, "-A {kind} {address} -s {}", text(vs, "scheduler"));
+        if let Some(s) = vs.get("persistence_s").and_then(Value::as_u64) {
+            let _ = write!(out, " -p {s}");
+            if let Some(mask) = mask(vs, address) {
+                let _ = write!(out, " -M {mask}");
+            }
+        }
+        let flags = flags(vs);
+        if !flags.is_empty() {
+            let _ = write!(out, " -b {flags}");
+        }
+        let ops = vs.get("one_packet") == Some(&Value::Bool(true));
+        out += if ops { " -o\n" } else { "\n" };
         for (s, shown) in servers {
             let method = match text(s, "forwarding").as_str() {
                 "Route" => "-g",
@@ -250,54 +310,6 @@ pub fn save(show: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(line: &str, expect: Result<Verb, &str>) {
-        let args: Vec<String> = line.split(' ').map(String::from).collect();
-        match (parse(&args), expect) {
-            (Err(e), Err(part)) => assert!(e.contains(part), "{e}"),
-            (got, expect) => assert_eq!(got, expect.map_err(String::from)),
-        }
-    }
-
-    #[test]
-    fn fingers_are_understood() {
-        check("-L -n", Ok(Verb::List));
-        check("-Ln", Ok(Verb::List));
-        check("-L -n --stats", Ok(Verb::Stats));
-        check("-Lnc", Ok(Verb::Connections));
-        check("-L -c -n", Ok(Verb::Connections));
-        check("-S -n", Ok(Verb::Save));
-        let (virtual_server, ip) = ("tcp 10.0.0.1:80".to_string(), "10.0.0.2".parse().unwrap());
-        check(
-            "-e -t 10.0.0.1:80 -r 10.0.0.2:80 -w 0",
-            Ok(Verb::Change(Request::Weight {
-                virtual_server: virtual_server.clone(),
-                ip,
-                port: 80,
-                weight: 0,
-            })),
-        );
-        check(
-            "-d -t 10.0.0.1:80 -r 10.0.0.2:80",
-            Ok(Verb::Change(Request::Delete {
-                virtual_server: virtual_server.clone(),
-                ip,
-                port: 80,
-            })),
-        );
-        check(
-            "-a -t 10.0.0.1:80 -r 10.0.0.2:80 -g",
-            Ok(Verb::Change(Request::Add {
-                virtual_server,
-                ip,
-                port: 80,
-                weight: 1,
-                forwarding: Some("DR".into()),
-            })),
-        );
-        check("-C", Err("configuration"));
-        check("-a -t 10.0.0.1:80", Err("-r"));
-    }
 
     #[test]
     fn what_is_saved_can_be_read_back() {
@@ -319,5 +331,34 @@ mod tests {
             ),
             "{stats}"
         );
+    }
+
+    #[test]
+    fn what_a_service_says_is_listed_and_saved() {
+        let show = serde_json::json!({"virtual_servers": [
+            {"protocol": "TCP", "addresses": ["10.1.0.4:80"], "scheduler": "sh", "flags": ["sh-fallback", "sh-port"],
+             "persistence_s": 60, "persistence_prefix": 24, "servers": []},
+            {"protocol": "UDP", "addresses": ["10.1.0.7:80"], "scheduler": "wlc", "one_packet": true, "servers": []},
+            {"protocol": "TCP", "addresses": ["[fd00::1]:80"], "scheduler": "wlc", "persistence_s": 50, "persistence_prefix": 64, "servers": []},
+        ]});
+        // As ipvsadm 1.31 prints them.
+        assert!(list(&show).ends_with(
+            "TCP  10.1.0.4:80 sh (sh-fallback,sh-port) persistent 60 mask 255.255.255.0\nUDP  10.1.0.7:80 wlc ops\nTCP  [fd00::1]:80 wlc persistent 50 mask 64\n"
+        ));
+        let saved = save(&show);
+        assert_eq!(
+            saved,
+            "-A -t 10.1.0.4:80 -s sh -p 60 -M 255.255.255.0 -b sh-fallback,sh-port\n-A -u 10.1.0.7:80 -s wlc -o\n-A -t [fd00::1]:80 -s wlc -p 50 -M 64\n"
+        );
+        for line in saved.lines() {
+            let args: Vec<String> = line.split(' ').map(String::from).collect();
+            assert!(parse(&args).is_ok(), "{line}");
+        }
+        let one = list_one(&show, "udp 10.1.0.7:80").unwrap();
+        assert!(
+            one.ends_with("InActConn\nUDP  10.1.0.7:80 wlc ops\n"),
+            "{one}"
+        );
+        assert_eq!(list_one(&show, "tcp 10.1.0.7:80"), None);
     }
 }

@@ -79,12 +79,15 @@ pub fn run(options: RunOptions) -> Result<()> {
 }
 
 mod answers;
+mod commands;
 mod events;
 
 struct Work {
     options: RunOptions,
     config: Arc<Config>,
     pools: BTreeMap<String, Pool>,
+    /// The file's virtual servers that commands took out.
+    deleted: BTreeSet<String>,
     director: Option<Director>,
     neighbours: Neighbours,
     checks: Checks,
@@ -116,6 +119,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     let mut work = Work {
         neighbours: Neighbours::open()?,
         pools: BTreeMap::new(),
+        deleted: BTreeSet::new(),
         checks: Checks::new(report_sender),
         attached: Vec::new(),
         director,
@@ -322,18 +326,10 @@ impl Work {
 
     /// Takes a configuration into pools, table and checks.
     fn load(&mut self, config: Arc<Config>) -> Result<()> {
-        let mut pools = BTreeMap::new();
-        for vs in &config.virtual_servers {
-            let mut pool = Pool::new(vs, &config);
-            if let Some(old) = self.pools.get(&pool.name) {
-                pool.inherit(old);
-                pool.judge_quorum();
-            }
-            pools.insert(pool.name.clone(), pool);
-        }
-        self.pools = pools;
+        self.take_pools(&config);
         self.config = config;
         self.checks.apply(&self.config);
+        self.heed_checks();
         if let Some(director) = &mut self.director {
             director.set_settings(settings(&self.options, &self.config))?;
         }

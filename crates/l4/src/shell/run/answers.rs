@@ -1,9 +1,7 @@
 //! Requests of the control socket, answered.
 
 use super::Work;
-use crate::config::model::Forwarding;
 use crate::datapath::layout::FLOW_STATES;
-use crate::pool::{Member, Pool};
 use crate::shell::control::{Answer, Request};
 use crate::shell::routers::now_us;
 use serde_json::{Value, json};
@@ -18,100 +16,8 @@ impl Work {
                 .reload()
                 .map(|()| json!("reloaded"))
                 .map_err(|e| format!("{e:#}")),
-            Request::Weight {
-                virtual_server,
-                ip,
-                port,
-                weight,
-            } => self.change(&virtual_server, |pool| {
-                let m = pool
-                    .member(ip, port)
-                    .ok_or_else(|| format!("no server {ip}:{port}"))?;
-                m.weight = weight;
-                m.weight_by_command = true;
-                Ok(())
-            }),
-            Request::Add {
-                virtual_server,
-                ip,
-                port,
-                weight,
-                forwarding,
-            } => self.change(&virtual_server, |pool| {
-                if pool.member(ip, port).is_some() {
-                    return Err(format!("{ip}:{port} is there already"));
-                }
-                let forwarding = match forwarding.as_deref() {
-                    None => pool.config.forwarding.unwrap_or(Forwarding::Nat),
-                    Some("NAT") => Forwarding::Nat,
-                    Some("DR") => Forwarding::DirectRouting,
-                    Some("TUN") => Forwarding::Tunnel,
-                    Some(other) => {
-                        return Err(format!("forwarding '{other}' is none of NAT, DR, TUN"));
-                    }
-                };
-                let member = Member {
-                    ip,
-                    port,
-                    forwarding,
-                    weight,
-                    conns_max: 0,
-                    inhibit: false,
-                    up: true,
-                    by_command: true,
-                    weight_by_command: true,
-                };
-                pool.members.push(member);
-                Ok(())
-            }),
-            Request::Delete {
-                virtual_server,
-                ip,
-                port,
-            } => self.change(&virtual_server, |pool| {
-                let before = pool.members.len();
-                pool.members.retain(|m| (m.ip, m.port) != (ip, port));
-                if pool.members.len() == before {
-                    Err(format!("no server {ip}:{port}"))
-                } else {
-                    Ok(())
-                }
-            }),
+            other => self.obey(other),
         }
-    }
-
-    /// Changes the pool that a command names: by its name, or by any of its addresses.
-    fn change(
-        &mut self,
-        name: &str,
-        change: impl FnOnce(&mut Pool) -> Result<(), String>,
-    ) -> Answer {
-        let wanted = name.to_ascii_lowercase();
-        let matches = |p: &Pool| {
-            p.name.to_ascii_lowercase() == wanted
-                || p.vips.iter().any(|v| {
-                    let plain = std::net::SocketAddr::new(v.ip, v.port).to_string();
-                    plain == wanted
-                        || format!("{} {plain}", v.protocol.name().to_ascii_lowercase()) == wanted
-                })
-        };
-        let key = self
-            .pools
-            .values()
-            .find(|p| matches(p))
-            .map(|p| p.name.clone());
-        let pool = key
-            .and_then(|k| self.pools.get_mut(&k))
-            .ok_or_else(|| format!("no virtual server {name}"))?;
-        change(pool)?;
-        let event = pool.judge_quorum();
-        let name = pool.name.clone();
-        if let Some(e) = event {
-            self.event(&name, &e);
-        }
-        self.apply().map_err(|e| format!("{e:#}"))?;
-        self.resolve_new();
-        Ok(json!("done"))
     }
 
     fn show(&self) -> Value {
@@ -127,7 +33,7 @@ impl Work {
                         let counts = director.map(|d| d.server_counts(&p.name, m.ip, m.port)).unwrap_or_default();
                         let next_hop = director.and_then(|d| d.egress(m.ip)).map(|e| e.next_hop.map(|b| format!("{b:02x}")).join(":"));
                         json!({
-                            "address": m.ip, "port": m.port, "forwarding": m.forwarding.name(), "weight": m.weight, "up": m.up,
+                            "address": m.ip, "port": m.port, "forwarding": m.forwarding.name(), "weight": m.weight, "up": m.up, "conns_max": m.conns_max,
                             "next_hop": next_hop, "active": counts.active, "inactive": counts.inactive,
                             "connections": counts.tally.connections, "packets": counts.tally.packets, "bytes": counts.tally.bytes,
                         })
@@ -137,7 +43,9 @@ impl Work {
                 let vips: Vec<String> = p.vips.iter().map(|v| std::net::SocketAddr::new(v.ip, v.port).to_string()).collect();
                 json!({
                     "name": p.name, "addresses": vips, "protocol": p.config.protocol.map(|p| p.name()),
-                    "scheduler": p.config.scheduler.map(|s| s.name()), "persistence_s": p.config.persistence_timeout_s,
+                    "scheduler": p.terms.scheduler.name(), "persistence_s": p.terms.persistence_timeout_s,
+                    "persistence_prefix": p.terms.persistence_prefix, "flags": p.terms.flags(), "one_packet": p.terms.one_packet,
+                    "by_command": p.by_command,
                     "quorum": p.has_quorum(), "connections": tally.connections, "packets": tally.packets, "bytes": tally.bytes,
                     "servers": servers,
                 })
