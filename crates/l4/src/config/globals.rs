@@ -150,7 +150,12 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         "priority changes go to the fifo",
         |g, a| g.notify_priority_changes = a.boolean().unwrap_or(true),
     ),
-    not_yet("vrrp_strict", "", "no firewall rules are made"),
+    works(
+        "vrrp_strict",
+        "",
+        "what the RFCs do not have is refused or put right (no firewall rules)",
+        |g, _| g.strict = true,
+    ),
     works("script_user", "USER [GROUP]", "who runs scripts", |g, a| {
         let Some(user) = a.text("a user") else { return };
         g.script_user = Some(ScriptUser {

@@ -39,6 +39,8 @@ pub struct Globals {
     pub down_timer_adverts: u32,
     pub check_unicast_src: bool,
     pub skip_check_adv_addr: bool,
+    /// `vrrp_strict`.
+    pub strict: bool,
     pub startup_delay_us: u64,
     pub script_user: Option<ScriptUser>,
     pub script_security: bool,
@@ -74,6 +76,7 @@ impl Default for Globals {
             down_timer_adverts: 3,
             check_unicast_src: false,
             skip_check_adv_addr: false,
+            strict: false,
             startup_delay_us: 0,
             script_user: None,
             script_security: false,
@@ -594,6 +597,9 @@ pub struct VrrpInstance {
     pub track_primary: bool,
     pub vmac: Option<Vmac>,
     pub vmac_xmit_base: bool,
+    /// `strict_mode`; else `vrrp_strict` says.
+    pub strict: Option<bool>,
+    pub accept: bool,
     pub notify: Notify,
     pub notify_priority_changes: Option<bool>,
 }

@@ -110,9 +110,13 @@ pub fn virtual_server(vs: &mut VirtualServer, node: &Node, cx: &mut Context<'_>)
 pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
     let place = node.place();
     let globals_version = cx.config.globals.vrrp_version;
+    let globals = cx.config.globals.clone();
     let mut say = |severity, message: String| cx.report(severity, place.clone(), message);
     if i.vrid.is_none() {
         return say(Severity::Error, "virtual_router_id must be set".into());
+    }
+    if i.strict.unwrap_or(globals.strict) && !super::vrrp::strict::enforce(i, &globals, &mut say) {
+        return;
     }
     if i.addresses.is_empty() {
         say(

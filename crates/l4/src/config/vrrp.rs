@@ -7,6 +7,7 @@ use super::tree::Node;
 
 mod group;
 mod link;
+pub mod strict;
 mod tracker;
 
 pub use group::{SYNC_GROUP, sync_group};
@@ -289,13 +290,19 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
     ),
     not_yet("vrf", "INTERFACE", "VRF is not written"),
     no_effect("native_ipv6", "", "the addresses tell the family"),
-    no_effect(
+    works(
         "accept",
         "",
-        "packets to the addresses are accepted unless no_accept",
+        "packets to the addresses are accepted",
+        |i, _| i.accept = true,
     ),
     not_yet("no_accept", "", "no firewall rules are made"),
-    not_yet("strict_mode", "[BOOL]", "no firewall rules are made"),
+    works(
+        "strict_mode",
+        "[BOOL]",
+        "vrrp_strict for this instance",
+        |i, a| i.strict = a.boolean(),
+    ),
     no_effect(
         "promote_secondaries",
         "",
@@ -407,6 +414,8 @@ pub fn instance(cx: &mut Context<'_>, node: &Node) {
         higher_prio_send_advert: None,
         down_timer_adverts: None,
         skip_check_adv_addr: None,
+        strict: None,
+        accept: false,
         source_ip: None,
         mcast_destination: None,
         unicast_peers: Vec::new(),
