@@ -395,7 +395,8 @@ fn tcp_checks_are_their_steps() {
         .iter()
         .map(|s| (s.number, s.comment.as_deref()))
         .collect();
-    assert_eq!(comments, [(1, Some("hi")), (2, None)]);
+    // as HAProxy counts: the comment is a step, too
+    assert_eq!(comments, [(2, Some("hi")), (3, None)]);
 }
 
 #[test]

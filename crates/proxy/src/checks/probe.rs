@@ -59,12 +59,12 @@ pub async fn rules(c: &Checked, rules: &CheckRules) -> CheckResult {
         greeting: String::new(),
         info: stream_info(c),
     };
-    let limit = c
-        .proxy
-        .timeouts
-        .check_ms
-        .unwrap_or(c.server.conf.check.inter_ms);
-    let deadline = Instant::now() + Duration::from_millis(limit) + connect_limit(c);
+    // `timeout check` is for the answer alone; without it the interval is for connecting and answer together
+    let limit = match c.proxy.timeouts.check_ms {
+        Some(ms) => connect_limit(c) + Duration::from_millis(ms),
+        None => Duration::from_millis(c.server.conf.check.inter_ms),
+    };
+    let deadline = Instant::now() + limit;
     match tokio::time::timeout_at(deadline, probe.run()).await {
         Ok(r) => r,
         Err(_) => {
@@ -98,12 +98,11 @@ fn result(status: CheckStatus, code: u32, info: &str) -> CheckResult {
     }
 }
 
-/// Connecting may take `timeout connect` when `timeout check` is set, else the interval.
+/// The time for connecting, of which `timeout check` is no part.
 fn connect_limit(c: &Checked) -> Duration {
     let inter = c.server.conf.check.inter_ms;
     let ms = match (c.proxy.timeouts.check_ms, c.proxy.timeouts.connect_ms) {
-        (Some(_), Some(connect)) => connect,
-        (None, Some(connect)) => connect.min(inter),
+        (Some(_), Some(connect)) => connect.min(inter),
         _ => inter,
     };
     Duration::from_millis(ms)
