@@ -360,7 +360,7 @@ fn http_checks_send_what_haproxy_sends() {
 #[test]
 fn tcp_checks_are_their_steps() {
     let check = |text: &str, expect: &[&str]| assert_eq!(steps(text), expect, "{text}");
-    check("option tcp-check", &["tcp"]);
+    check("option tcp-check", &[]);
     check("tcp-check send x", &["tcp"]);
     check(
         "option tcp-check\n tcp-check send-binary 5049\n tcp-check expect string x",

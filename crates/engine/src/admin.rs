@@ -147,16 +147,21 @@ impl Runtime {
                 Told::Down => 0,
             };
         }
-        let op = match to {
-            Told::Up => OpState::Running,
-            Told::Stopping => OpState::Stopping,
-            Told::Down => OpState::Stopped,
+        let (op, event) = match to {
+            Told::Up => (OpState::Running, Event::WentUp),
+            Told::Stopping => (OpState::Stopping, Event::Stops),
+            Told::Down => (OpState::Stopped, Event::WentDown),
         };
-        self.change_op(id, op, now_ms);
+        let event = (op != s.op()).then_some(event);
+        self.change_op_telling(id, op, event, now_ms);
     }
 
     /// Sets the operational state of a server and of those that track it.
     pub fn change_op(&self, id: ServerId, op: OpState, now_ms: u64) {
+        self.change_op_telling(id, op, None, now_ms);
+    }
+
+    fn change_op_telling(&self, id: ServerId, op: OpState, event: Option<Event>, now_ms: u64) {
         let s = self.server(id);
         let was = s.accepts_persistent();
         s.set_op(op);
@@ -167,13 +172,19 @@ impl Runtime {
         if was && !is && s.conf.on_marked_down_shutdown_sessions {
             self.shutdown_sessions(id, b'D');
         }
+        if let Some(event) = event {
+            self.tell(id, event, None);
+        }
         for follower in self.followers(id) {
             let was = self.server(follower).op();
             self.change_op(follower, op, now_ms);
             let event = match (was, op) {
-                (OpState::Stopped, OpState::Stopped) => continue,
-                (OpState::Stopped, _) => Event::WentUp,
+                (OpState::Stopped, OpState::Stopped) | (OpState::Stopping, OpState::Stopping) => {
+                    continue;
+                }
+                (_, OpState::Stopping) => Event::Stops,
                 (_, OpState::Stopped) => Event::WentDown,
+                (OpState::Stopped | OpState::Stopping, _) => Event::WentUp,
                 _ => continue,
             };
             self.tell(follower, event, Some(id));

@@ -12,9 +12,10 @@ pub enum Event {
     LeavesMaint,
     EntersDrain,
     LeavesDrain,
-    /// As the server it tracks.
+    /// As the server it tracks, or as a command said.
     WentUp,
     WentDown,
+    Stops,
 }
 
 /// One change; `via` names the tracked server it comes from.

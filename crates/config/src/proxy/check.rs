@@ -510,7 +510,6 @@ pub(crate) fn unused_rules(raw: &RawCheck) -> Option<(&Arc<Line>, &'static str)>
 pub(crate) fn build(raw: &RawCheck) -> CheckKind {
     let rules = match raw.option.as_ref().map(|(option, _)| option) {
         None => return CheckKind::Tcp,
-        Some(CheckOption::Tcp) if raw.tcp.is_empty() => return CheckKind::Tcp,
         Some(CheckOption::Tcp) => CheckRules {
             http: false,
             proto: "TCP",

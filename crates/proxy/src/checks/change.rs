@@ -92,14 +92,18 @@ pub fn went_stopping(c: &Checked, h: &Health) {
     tell_if_empty(c);
 }
 
-/// A server that answered 404 before and answers well again takes sessions again.
+/// A server that answered 404 before and answers well again takes sessions again (`http-check disable-on-404`).
 pub fn leave_drain(c: &Checked, h: &Health) {
-    if c.server.op() == OpState::Stopping
-        && h.is_up()
-        && h.last.status != sluice_engine::health::CheckStatus::L7OkCond
-    {
+    if c.server.op() == OpState::Stopping && h.is_up() && h.last.status != CheckStatus::L7OkCond {
         let rt = &c.shared.runtime;
         rt.change_op(c.server.id, OpState::Running, clock::mono_ms());
+        let text = format!(
+            "{} is UP{}. {}",
+            title(c),
+            why(c, h),
+            online(c, c.backend.usable_by_kind(), 0)
+        );
+        tell(c, LEVEL_NOTICE, &text);
     }
 }
 
@@ -174,6 +178,10 @@ fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
     let via = change.via.map_or(String::new(), |id| {
         format!(" via {}/{}", rt.proxy(id.backend).name, rt.server(id).name)
     });
+    let by = match via.is_empty() {
+        true => ", changed from CLI",
+        false => via.as_str(),
+    };
     let title = title(&c);
     let text = match change.event {
         Event::EntersMaint => {
@@ -182,8 +190,9 @@ fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
                 standing(&c, change.usable, 0)
             )
         }
-        Event::WentDown => format!("{title} is DOWN{via}. {}", standing(&c, change.usable, 0)),
-        Event::WentUp => format!("{title} is UP{via}. {}", standing(&c, change.usable, 0)),
+        Event::WentDown => format!("{title} is DOWN{by}. {}", standing(&c, change.usable, 0)),
+        Event::WentUp => format!("{title} is UP{by}. {}", online(&c, change.usable, 0)),
+        Event::Stops => format!("{title} is stopping{by}. {}", online(&c, change.usable, 0)),
         Event::LeavesMaint if via.is_empty() => {
             format!("{title} is UP/READY (leaving forced maintenance).")
         }
@@ -201,7 +210,7 @@ fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
     tell(&c, level, &text);
     let leaves = matches!(
         change.event,
-        Event::EntersMaint | Event::EntersDrain | Event::WentDown
+        Event::EntersMaint | Event::EntersDrain | Event::WentDown | Event::Stops
     );
     if leaves && change.usable == (0, 0) {
         tell_if_empty(&c);
@@ -238,7 +247,10 @@ fn reason(h: &Health) -> String {
     if !h.last.info.is_empty() {
         out.push_str(&format!(", info: \"{}\"", h.last.info));
     }
-    out.push_str(&format!(", check duration: {}ms", h.last.duration_ms));
+    // what traffic showed took no check
+    if h.last.status != CheckStatus::Observed {
+        out.push_str(&format!(", check duration: {}ms", h.last.duration_ms));
+    }
     out
 }
 

@@ -147,7 +147,8 @@ fn take_in(c: &Checked, step: impl FnOnce(&mut Health) -> Change) {
         let changed = step(&mut h);
         (changed, before, h.clone())
     };
-    if !after.last.status.passed() {
+    // only failures that took something from the server's health count (`chkfail`)
+    if !after.last.status.passed() && before.2 > 0 {
         c.server
             .failed_checks
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);

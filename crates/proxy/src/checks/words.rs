@@ -31,7 +31,7 @@ fn expected(e: &CheckExpect) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match &e.matcher {
         CheckMatch::String(s) | CheckMatch::Prefix(s) => format!("string '{}'", text(s)),
-        CheckMatch::Binary(s) => format!("binary '{}'", text(s)),
+        CheckMatch::Binary(s) => format!("binary '{}'", readable(s)),
         CheckMatch::Regex(_) => "regex".into(),
         CheckMatch::BinaryRegex(_) => "binary regex".into(),
         CheckMatch::StringFormat(_) => "log-format string".into(),
@@ -41,6 +41,18 @@ fn expected(e: &CheckExpect) -> String {
         CheckMatch::Header { .. } => "HTTP header pattern".into(),
         CheckMatch::Protocol(_) => "custom function".into(),
     }
+}
+
+/// Bytes for a log: those that do not print, and the `<` that marks them, are told as `<3C>`.
+fn readable(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for b in bytes {
+        match b {
+            b' '..=b'~' if *b != b'<' => out.push(*b as char),
+            _ => out.push_str(&format!("<{b:02X}>")),
+        }
+    }
+    out
 }
 
 /// An answer that is not what was expected (or, with `!`, just what was not).
