@@ -55,9 +55,12 @@ fetches! {
 }
 
 fn method(env: &dyn Env) -> Fetched<'_> {
-    let (method, name) = match (env.request(), first_line(env, 0)) {
+    let kept = first_line(env, 0).map(|name| (Method::from_bytes(name), name));
+    let (method, name) = match (env.request(), kept) {
+        // a method that is known stays what it was when `set-method` sends another
+        (_, Some((known, name))) if known != Method::Other => (known, name),
         (Some(r), _) => (r.method, r.method_str()),
-        (None, Some(name)) => (Method::from_bytes(name), name),
+        (None, Some(kept)) => kept,
         (None, None) => (request(env)?.method, &b""[..]),
     };
     Ok(Sample::new(Value::Meth(method, Cow::Borrowed(name))))
