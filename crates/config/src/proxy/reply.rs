@@ -444,7 +444,8 @@ fn section_reply(resolver: &mut Resolver<'_>, name: &Written, status: u16) -> Op
                 name.text()
             );
             resolver.warn(&name.line, name.word, message, None);
-            Some(ReplyContent::Default)
+            // as in HAProxy: the status alone, not the proxy's own page
+            Some(ReplyContent::Empty)
         }
     }
 }
