@@ -9,6 +9,7 @@
 
 pub mod body;
 pub mod cookies;
+pub mod deliver;
 pub mod env;
 pub mod forward;
 pub mod http;

@@ -1,4 +1,5 @@
-//! The server's part of an HTTP stream: connect, send the request, read the response, relay the body, keep or close.
+//! The server's part of an HTTP stream: connect, send the request, read the response's head, rules on it; `deliver` takes it
+//! to the client.
 //!
 //! ```text
 //! assign -> connect/reuse -> send head (+body) -> response head -> rules -> relay -> keep
@@ -8,7 +9,7 @@
 
 use std::task::Poll;
 
-use sluice_config::model::{ConnMode, HttpReuse, Options, Proxy, RetryOn};
+use sluice_config::model::{Options, Proxy, RetryOn};
 use sluice_engine::passive::Seen;
 use sluice_expr::env::UNREACHED;
 use sluice_http::{BodyDecoder, Framing, HeadScan, Parsed, Version, encode_chunk, parse_response};
@@ -437,156 +438,6 @@ impl Stream {
         self.answer(client, local).await
     }
 
-    /// Sends the response's head and body, and the rest of the request meanwhile.
-    async fn relay_response(
-        &mut self,
-        client: &mut Client,
-        mut conn: Box<ServerConn>,
-        mut up_done: bool,
-        buf: Option<Buf>,
-    ) -> Fate {
-        let w = self.w.clone();
-        let framing = self.res.framing;
-        let client_is_11 = self.req.version >= Version::HTTP_11;
-        let recode = match framing {
-            Framing::Chunked if !client_is_11 => Some(Recode::Strip),
-            _ => None,
-        };
-        let delimited = framing.is_delimited() && recode.is_none();
-        let server_keeps = framing.is_delimited()
-            && self.res.persistent()
-            && self.frontend_mode() == ConnMode::KeepAlive;
-        // a refused CONNECT has no body after all
-        let refused = self.req.framing == Framing::Tunnel && self.up.body_written() == 0;
-        up_done |= refused;
-        let upgraded_body_left = !up_done;
-        let close = !delimited
-            || !self.req.persistent()
-            || self.req.noticed.doubtful_framing
-            || self.res.noticed.doubtful_framing && self.res.version < Version::HTTP_11
-            || self.frontend_mode() == ConnMode::Close
-            || client.must_close
-            || w.closes_now();
-        self.finish_response_head(recode, close);
-        self.after_response_rules();
-        let mut head = self.down.take_head();
-        self.res.write_to(&mut head);
-        self.info.status = self.res.status.into();
-        self.sent_head();
-        let splice = if framing.has_body() {
-            self.splice_choice(Options::SPLICE_RESPONSE)
-        } else {
-            SpliceChoice::Never
-        };
-        let (decoder, recode) = self.send_held_response(recode, &mut head);
-        self.down.start(head, buf, decoder, splice);
-        if let Some(how) = recode {
-            self.down.recode(how);
-        }
-        self.down.limit(self.bandwidth(false));
-        let (server_ms, client_ms) = (self.server_timeout_ms(), self.client_timeout_ms());
-        let contstats = self.frontend().options.contains(Options::CONTSTATS);
-        let before = (self.info.bytes_in, self.info.bytes_out);
-        let end = std::future::poll_fn(|cx| {
-            if !up_done {
-                match self.up.poll(cx, &w, &mut client.io, &mut conn.io) {
-                    Poll::Ready(End::Done) => up_done = true,
-                    Poll::Ready(_) => {
-                        up_done = true;
-                        client.must_close = true;
-                    }
-                    Poll::Pending => {}
-                }
-            }
-            if let Poll::Ready(end) = self.down.poll(cx, &w, &mut conn.io, &mut client.io) {
-                return Poll::Ready(Ok(end));
-            }
-            if contstats {
-                self.count_flow(
-                    before.0 + self.up.body_written(),
-                    before.1 + self.down.written,
-                );
-            }
-            let ms = if self.down.awaits == Awaits::Source {
-                server_ms
-            } else {
-                client_ms
-            };
-            let moved_us = if up_done {
-                self.down.progress_us
-            } else {
-                self.down.progress_us.max(self.up.progress_us)
-            };
-            client
-                .timer
-                .poll(cx, since(moved_us, ms))
-                .map(|()| Err(self.down.awaits))
-        })
-        .await;
-        self.tick();
-        self.info.bytes_out += self.down.written;
-        self.info.bytes_in += self.up.body_written();
-        self.info.req_bytes_out += self.up.written;
-        self.info.res_bytes_in += self.down.body_written();
-        let fate = self.body_ended(&end, close);
-        let used_up = up_done && (refused || self.up.is_complete());
-        if client.input.is_none() {
-            client.input = self.up.take_rest();
-        }
-        let good = matches!(end, Ok(End::Done));
-        if good && server_keeps && used_up && self.down.take_rest().is_none() {
-            self.keep_connection(client, conn);
-        } else {
-            self.closing = Some(conn);
-        }
-        if good && upgraded_body_left && !used_up {
-            // answered before the request ended: nothing can follow on this connection
-            return Fate::Linger;
-        }
-        fate
-    }
-
-    /// Marks how the body's transfer ended and what becomes of the client's connection.
-    fn body_ended(&mut self, end: &Result<End, Awaits>, close: bool) -> Fate {
-        match end {
-            Ok(End::Done) if close => Fate::Close,
-            Ok(End::Done) => Fate::KeepAlive,
-            Ok(End::SourceClosed | End::SourceError(_)) => {
-                self.count_abort(false);
-                self.terminate(b'S', b'D');
-                self.cut_short()
-            }
-            Ok(End::SinkError(_)) => {
-                self.count_abort(true);
-                self.terminate(b'C', b'D');
-                Fate::Abort
-            }
-            Ok(End::Bad(_)) => {
-                self.count_response_error();
-                self.terminate(b'S', b'D');
-                self.cut_short()
-            }
-            Err(Awaits::Source) => {
-                self.terminate(b's', b'D');
-                self.cut_short()
-            }
-            Err(Awaits::Sink) => {
-                self.terminate(b'c', b'D');
-                Fate::Abort
-            }
-        }
-    }
-
-    /// How a response that stays incomplete ends: where its framing shows what is missing the client may read the
-    /// rest in peace, otherwise only a reset tells.
-    fn cut_short(&self) -> Fate {
-        if self.res.framing.is_delimited() {
-            Fate::Close
-        } else {
-            Fate::Abort
-        }
-    }
-
     /// A 101 that does not prove that the server understood the WebSocket handshake (RFC 6455 section 4.2.2).
     fn breaks_websocket(&self) -> bool {
         if self.res.status != 101 {
@@ -605,71 +456,6 @@ impl Stream {
             let expected = sluice_expr::conv::websocket_accept(key);
             self.res.headers.get(b"Sec-WebSocket-Accept") != Some(expected.as_bytes())
         })
-    }
-
-    /// Framing and connection headers of the response as it goes to the client.
-    fn finish_response_head(&mut self, recode: Option<Recode>, close: bool) {
-        match recode {
-            Some(Recode::Strip) => {
-                self.res.headers.remove("Transfer-Encoding");
-            }
-            Some(Recode::Chunked) | None => {}
-        }
-        super::forward::strip_connection(
-            &mut self.res.headers,
-            self.res.noticed.close || self.res.noticed.keep_alive,
-        );
-        self.mark_connection(close);
-    }
-
-    /// Keeps the server connection for the next request.
-    fn keep_connection(&mut self, client: &mut Client, conn: Box<ServerConn>) {
-        if self.frontend_mode() != ConnMode::KeepAlive {
-            return;
-        }
-        self.sess.last_server = conn.server;
-        if self.backend().http_reuse == HttpReuse::Never {
-            client.own = Some(conn);
-        } else {
-            self.w.pools.keep(&self.w, conn);
-        }
-    }
-
-    /// 101 or CONNECT: bytes both ways until either side is done.
-    async fn tunnel(
-        &mut self,
-        client: &mut Client,
-        conn: &mut ServerConn,
-        buf: Option<Buf>,
-    ) -> Fate {
-        let mut head = self.down.take_head();
-        self.after_response_rules();
-        self.res.write_to(&mut head);
-        self.info.status = self.res.status.into();
-        self.sent_head();
-        self.info.bytes_in += self.up.body_written();
-        self.info.req_bytes_out += self.up.written;
-        let input = client.input.take().or(self.up.take_rest());
-        let timeout = self.tunnel_timeout_ms();
-        let splice = self.splice_choice(Options::SPLICE_REQUEST);
-        self.up.start_tunnel(Vec::new(), input, splice);
-        let splice = self.splice_choice(Options::SPLICE_RESPONSE);
-        self.down.start_tunnel(head, buf, splice);
-        super::relay::relay(self, client, conn, timeout).await;
-        Fate::Close
-    }
-
-    /// How much the body may be spliced in this direction.
-    pub fn splice_choice(&self, which: Options) -> SpliceChoice {
-        let (fe, be) = (self.frontend().options, self.backend().options);
-        let both = fe | be;
-        if self.w.model().global.nosplice || both.contains(Options::NO_SPLICE) {
-            SpliceChoice::Never
-        } else if both.intersects(which) {
-            SpliceChoice::Wanted
-        } else {
-            SpliceChoice::WhenLarge
-        }
     }
 
     /// Whether the configuration wants another attempt after this.
