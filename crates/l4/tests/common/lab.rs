@@ -1,5 +1,6 @@
 //! Network namespaces on one switch, and the programs that run in them. Everything goes when the lab goes.
 
+// each test program uses a part of it
 #![allow(dead_code)]
 
 use std::net::IpAddr;

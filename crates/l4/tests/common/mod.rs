@@ -1,4 +1,5 @@
 //! Frames for the datapath tests, made byte by byte.
+// each test program uses a part of it
 #![allow(dead_code)]
 
 use std::net::IpAddr;

@@ -1,5 +1,6 @@
 //! A director with three real servers for the datapath tests, and frames run through it.
 
+// each test program uses a part of it
 #![allow(dead_code)]
 
 use super::common::{ACK, DIRECTOR_MAC, SYN, tcp};

@@ -1,5 +1,6 @@
 //! A table of three real servers for the measurements.
 
+// each test program uses a part of it
 #![allow(dead_code)]
 
 use super::common::DIRECTOR_MAC;

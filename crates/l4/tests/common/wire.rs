@@ -1,5 +1,6 @@
 //! What a host hears on a wire, with the time it heard it: adverts and gratuitous ARPs.
 
+// each test program uses a part of it
 #![allow(dead_code)]
 
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socket_with};

@@ -54,9 +54,11 @@ impl Pools {
         }
     }
 
-    /// Keeps a connection for the next request, if the server's `pool-max-conn` allows.
-    pub fn keep(&self, w: &Worker, conn: Box<ServerConn>) {
-        let Some(id) = conn.server else { return };
+    /// Keeps a connection for the next request, if the server's `pool-max-conn` allows; gives back one it does not keep.
+    pub fn keep(&self, w: &Worker, conn: Box<ServerConn>) -> Option<Box<ServerConn>> {
+        let Some((id, pool)) = conn.server.and_then(|id| Some((id, self.pool(id)?))) else {
+            return Some(conn);
+        };
         let server = w.runtime().server(id);
         let full = server
             .conf
@@ -68,15 +70,14 @@ impl Pools {
             .is_some_and(|max| max >= 0 && conn.requests > max as u64);
         let short = w.runtime().counters.fd_shortage.load(Relaxed) > 0;
         if full || reused_enough || short || w.is_stopping() {
-            return;
+            return Some(conn);
         }
-        if let Some(pool) = self.pool(id) {
-            server.idle_conns.fetch_add(1, Relaxed);
-            pool.borrow_mut().push(IdleConn {
-                conn,
-                since_us: clock::now_us(),
-            });
-        }
+        server.idle_conns.fetch_add(1, Relaxed);
+        pool.borrow_mut().push(IdleConn {
+            conn,
+            since_us: clock::now_us(),
+        });
+        None
     }
 
     /// Closes what the servers closed, and of what was idle for longer than `pool-purge-delay` the older half. Called

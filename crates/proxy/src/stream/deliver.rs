@@ -111,11 +111,8 @@ impl Stream {
             client.input = self.up.take_rest();
         }
         let good = matches!(end, Ok(End::Done));
-        if good && server_keeps && used_up && self.down.take_rest().is_none() {
-            self.keep_connection(client, conn);
-        } else {
-            self.closing = Some(conn);
-        }
+        let clean = good && server_keeps && used_up && self.down.take_rest().is_none();
+        self.part_with(client, conn, clean);
         if good && upgraded_body_left && !used_up {
             // answered before the request ended: nothing can follow on this connection
             return Fate::Linger;
@@ -166,11 +163,8 @@ impl Stream {
 
     /// Framing and connection headers of the response as it goes to the client.
     fn finish_response_head(&mut self, recode: Option<Recode>, close: bool) {
-        match recode {
-            Some(Recode::Strip) => {
-                self.res.headers.remove("Transfer-Encoding");
-            }
-            Some(Recode::Chunked) | None => {}
+        if recode == Some(Recode::Strip) {
+            self.res.headers.remove("Transfer-Encoding");
         }
         super::forward::strip_connection(
             &mut self.res.headers,
@@ -179,16 +173,18 @@ impl Stream {
         self.mark_connection(close);
     }
 
-    /// Keeps the server connection for the next request.
-    pub fn keep_connection(&mut self, client: &mut Client, conn: Box<ServerConn>) {
-        if self.frontend_mode() != ConnMode::KeepAlive {
+    /// Keeps the server connection for the next request if it may carry one (`clean`). One that is not kept stays open
+    /// until the stream is logged.
+    pub fn part_with(&mut self, client: &mut Client, conn: Box<ServerConn>, clean: bool) {
+        if !clean || self.frontend_mode() != ConnMode::KeepAlive {
+            self.closing = Some(conn);
             return;
         }
         self.sess.last_server = conn.server;
         if self.backend().http_reuse == HttpReuse::Never {
             client.own = Some(conn);
         } else {
-            self.w.pools.keep(&self.w, conn);
+            self.closing = self.w.pools.keep(&self.w, conn);
         }
     }
 

@@ -151,11 +151,9 @@ impl Stream {
                     Ok(step) if step.done && step.consumed == data.len()
                 );
                 // nobody wants the response; its connection lives on when all of it is there
-                if whole && keeps && up_done && self.up.is_complete() && !self.res_body.active {
-                    self.keep_connection(client, conn);
-                } else {
-                    self.closing = Some(conn);
-                }
+                let clean =
+                    whole && keeps && up_done && self.up.is_complete() && !self.res_body.active;
+                self.part_with(client, conn, clean);
                 return Outcome::Finished(fate);
             }
         }
