@@ -187,6 +187,45 @@ fn look_at_ipvs() -> Vec<Seen> {
     seen
 }
 
+/// Datagrams that go the packets' way to a socket: one CPU takes frames in the order they came, so when a mark has arrived,
+/// IPVS has seen what was sent before it.
+struct Marks {
+    socket: std::net::UdpSocket,
+    /// The source port of the next one tells it from others.
+    next: u16,
+}
+
+impl Marks {
+    const ADDRESS: &str = "10.1.0.250";
+    const PORT: u16 = 9;
+
+    fn new() -> Marks {
+        let socket = std::net::UdpSocket::bind((Self::ADDRESS, Self::PORT)).unwrap();
+        let limit = Some(Duration::from_millis(200));
+        socket.set_read_timeout(limit).unwrap();
+        Marks { socket, next: 1000 }
+    }
+
+    fn wait(&mut self, send: impl Fn(&[u8])) {
+        let began = Instant::now();
+        let mut buffer = [0; 64];
+        loop {
+            send(&udp("10.9.9.9", self.next, Self::ADDRESS, Self::PORT));
+            // What is late from an earlier attempt is passed over.
+            while let Ok((_, from)) = self.socket.recv_from(&mut buffer) {
+                if from.port() == self.next {
+                    self.next += 1;
+                    return;
+                }
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "frames do not arrive"
+            );
+        }
+    }
+}
+
 /// The part that runs inside; it tells what it sees on its standard output.
 #[test]
 #[ignore = "runs inside user-mode-linux"]
@@ -221,13 +260,17 @@ fn inside_uml() {
         .spawn()
         .unwrap();
     let began = Instant::now();
+    // A line of the heading has an arrow too.
     let services = || {
         let text = std::fs::read_to_string("/proc/net/ip_vs").unwrap_or_default();
-        text.lines().filter(|l| l.contains("->")).count() - 1
+        text.lines()
+            .filter(|l| l.contains("->"))
+            .count()
+            .saturating_sub(1)
     };
     while services() < SERVICES.len() * 4 {
         assert!(
-            began.elapsed() < Duration::from_secs(20),
+            began.elapsed() < Duration::from_secs(60),
             "keepalived sets no services"
         );
         std::thread::sleep(Duration::from_millis(20));
@@ -243,7 +286,11 @@ fn inside_uml() {
         None,
     )
     .unwrap();
+    let send = |frame: &[u8]| sluice_l4::sys::send_frame(&socket, ifindex, frame).unwrap();
+    let mut marks = Marks::new();
     let mut seen = Vec::new();
+    // A link that has just come up loses frames without a word.
+    marks.wait(send);
     for step in play() {
         match step {
             Step::All(n, flags) => {
@@ -255,10 +302,10 @@ fn inside_uml() {
                 for vip in 0..SERVICES.len() {
                     let known = |s: &Seen| s.server_of.contains_key(&n);
                     if flags == SYN || seen.get(vip).is_some_and(known) {
-                        sluice_l4::sys::send_frame(&socket, ifindex, &frame(vip, n, flags))
-                            .unwrap();
+                        send(&frame(vip, n, flags));
                     }
                 }
+                marks.wait(send);
             }
             Step::Change(args) => {
                 let mut rules = String::new();
@@ -349,7 +396,7 @@ fn ipvs_looks() -> Looks {
         let _ = stdout.read_to_end(&mut text);
         let _ = sender.send(String::from_utf8_lossy(&text).into_owned());
     });
-    let text = receiver.recv_timeout(Duration::from_secs(90));
+    let text = receiver.recv_timeout(Duration::from_secs(180));
     let group = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     let _ = child.wait();
