@@ -36,6 +36,9 @@ pub(crate) fn method_text(m: Method, other: &[u8]) -> &[u8] {
 
 /// A decimal number.
 pub(crate) fn write_number(out: &mut Vec<u8>, n: i64) {
+    if let Ok(small @ 0..10) = u8::try_from(n) {
+        return out.push(b'0' + small);
+    }
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     let mut rest = n.unsigned_abs();
@@ -48,19 +51,27 @@ pub(crate) fn write_number(out: &mut Vec<u8>, n: i64) {
         }
     }
     if n < 0 {
-        out.push(b'-');
+        at -= 1;
+        digits[at] = b'-';
     }
     out.extend_from_slice(&digits[at..]);
 }
 
 /// Dotted quad.
-fn write_ipv4(out: &mut Vec<u8>, a: Ipv4Addr) {
-    for (i, part) in a.octets().into_iter().enumerate() {
-        if i > 0 {
-            out.push(b'.');
+pub(crate) fn write_ipv4(out: &mut Vec<u8>, a: Ipv4Addr) {
+    // made at the front of what is appended at once
+    let mut text = [b'.'; 16];
+    let mut at = 0;
+    for octet in a.octets() {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|d| b'0' + d);
+        let skipped = usize::from(octet < 100) + usize::from(octet < 10);
+        for digit in &digits[skipped..] {
+            text[at] = *digit;
+            at += 1;
         }
-        write_number(out, part.into());
+        at += 1;
     }
+    out.extend_from_slice(&text[..at - 1]);
 }
 
 fn write_display(out: &mut Vec<u8>, it: impl std::fmt::Display) {
@@ -70,7 +81,7 @@ fn write_display(out: &mut Vec<u8>, it: impl std::fmt::Display) {
 }
 
 /// `inet_ntop(3)` writes IPv4-compatible addresses (`::192.0.2.1`) with a dotted quad, which Rust does not.
-fn write_ipv6(out: &mut Vec<u8>, a: Ipv6Addr) {
+pub(crate) fn write_ipv6(out: &mut Vec<u8>, a: Ipv6Addr) {
     match a.segments() {
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => {
             let v4 = Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));

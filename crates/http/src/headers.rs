@@ -36,6 +36,32 @@ pub struct Headers {
     pub(crate) lines: Vec<Line>,
 }
 
+/// A header line whose name and value are known beforehand: it is added by one copy.
+#[derive(Debug, Clone)]
+pub struct HeaderLine {
+    /// As it stands on the wire, CRLF included.
+    text: Box<[u8]>,
+    /// Where its parts lie in `text`.
+    line: Line,
+}
+
+impl HeaderLine {
+    /// `None` for a header that [`Headers::add`] would not add.
+    pub fn new(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Option<HeaderLine> {
+        let mut alone = Headers::new();
+        let line = alone.append(name.as_ref(), value.as_ref())?;
+        Some(HeaderLine {
+            text: alone.buf.into(),
+            line,
+        })
+    }
+
+    /// Bytes of its name and value.
+    pub fn text_len(&self) -> usize {
+        self.line.name_len as usize + self.line.value_len as usize
+    }
+}
+
 #[inline]
 pub(crate) const fn tag_of(name: &[u8]) -> u32 {
     let (Some(&first), Some(&last)) = (name.first(), name.last()) else {
@@ -133,6 +159,21 @@ impl Headers {
         same.map(|l| self.value_of(l))
     }
 
+    /// The first header called `name` (any, when that is empty) among the lines from number `from` on: its number and
+    /// its value. Numbers count removed lines too.
+    #[inline]
+    pub fn find_from(&self, name: &[u8], from: usize) -> Option<(usize, &[u8])> {
+        let tag = tag_of(name);
+        let rest = self.lines.get(from..)?;
+        let at = match name {
+            [] => rest.iter().position(|l| l.tag != 0),
+            _ => rest
+                .iter()
+                .position(|l| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name)),
+        }?;
+        Some((from + at, self.value_of(rest.get(at)?)))
+    }
+
     /// Slots of all headers called `name`, in order.
     pub fn slots<'a>(&'a self, name: &'a [u8]) -> impl DoubleEndedIterator<Item = Slot> + 'a {
         let tag = tag_of(name);
@@ -179,6 +220,21 @@ impl Headers {
         if let Some(line) = self.append(name.as_ref(), value.as_ref()) {
             self.lines.push(line);
         }
+    }
+
+    /// Appends a header that was made ready.
+    #[inline]
+    pub fn add_line(&mut self, ready: &HeaderLine) {
+        let start = self.buf.len();
+        if start + ready.text.len() >= u32::MAX as usize {
+            return;
+        }
+        self.buf.extend_from_slice(&ready.text);
+        self.lines.push(Line {
+            name: start as u32 + ready.line.name,
+            value: start as u32 + ready.line.value,
+            ..ready.line
+        });
     }
 
     /// Puts a header before all others.
@@ -330,9 +386,13 @@ impl Headers {
             self.buf.truncate(start);
             return None;
         }
+        self.buf.reserve(value.len() + 4);
         self.buf.extend_from_slice(b": ");
         self.buf.extend_from_slice(value);
-        defuse(self.buf.get_mut(value_start..).unwrap_or_default());
+        // seldom is there anything to do, which is found out for many bytes at once
+        if value.iter().fold(false, |any, b| any | (*b <= b'\r')) {
+            defuse(self.buf.get_mut(value_start..).unwrap_or_default());
+        }
         self.buf.extend_from_slice(b"\r\n");
         Some(Line {
             name: start as u32,

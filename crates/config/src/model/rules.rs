@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluice_expr::pattern::Regex;
 use sluice_expr::vars::VarRef;
 use sluice_expr::{Cond, Expr, LogFormat};
+use sluice_http::HeaderLine;
 
 use super::*;
 
@@ -45,10 +46,14 @@ pub enum Action {
     AddHeader {
         name: String,
         value: LogFormat,
+        /// All of it, when the value is a constant.
+        line: Option<HeaderLine>,
     },
     SetHeader {
         name: String,
         value: LogFormat,
+        /// All of it, when the value is a constant.
+        line: Option<HeaderLine>,
     },
     DelHeader(HeaderMatch),
     ReplaceHeader {

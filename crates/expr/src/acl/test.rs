@@ -33,7 +33,7 @@ impl Test {
         let Some(userlist) = list else {
             return faults;
         };
-        for (patterns, _) in &self.matcher.lists {
+        for patterns in self.matcher.lists() {
             patterns.visit(None, 0, &mut |_, key, _| {
                 let group = String::from_utf8_lossy(key);
                 if !names.has_group(userlist, &group) {
@@ -167,7 +167,7 @@ impl<'p> Parser<'p> {
         Ok(Test {
             expr: self.expr,
             keyword: self.keyword.to_owned(),
-            matcher: Matcher { method, lists },
+            matcher: Matcher::new(method, lists),
         })
     }
 

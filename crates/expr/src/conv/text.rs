@@ -78,7 +78,7 @@ fn reverse<'a>(_: &'a [Arg], sample: Sample<'a>, _: &'a dyn Env) -> Fetched<'a> 
 }
 
 /// Changes bytes one by one, copying only if one does change.
-fn map_bytes(s: Cow<'_, [u8]>, f: fn(u8) -> u8) -> Cow<'_, [u8]> {
+fn map_bytes(s: Cow<'_, [u8]>, f: impl Fn(u8) -> u8) -> Cow<'_, [u8]> {
     if s.iter().all(|c| f(*c) == *c) {
         return s;
     }

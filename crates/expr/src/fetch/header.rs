@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use sluice_http::{Headers, list_items};
 
 use super::{
-    Cursor, arg_int, arg_str, headers_at_hand, loose_int, more, never, request, response, resume,
-    text,
+    Cursor, arg_int, arg_str, headers_at_hand, loose_int, more, never, request, response, text,
 };
 use crate::args::Arg;
 use crate::compile::ParseCtx;
@@ -83,7 +82,7 @@ fn prepare(args: &mut [Arg], _: &ParseCtx<'_>) -> Result<(), BadArg> {
 }
 
 /// The lines of the name in the first argument, or all when there is none.
-fn lines<'a>(args: &'a [Arg], headers: &'a Headers) -> impl Iterator<Item = &'a [u8]> {
+fn lines<'a>(args: &'a [Arg], headers: &'a Headers) -> impl DoubleEndedIterator<Item = &'a [u8]> {
     match arg_str(args, 0).filter(|name| !name.is_empty()) {
         Some(name) => Lines::Named(headers.all(name)),
         None => Lines::All(headers.iter().map(|(_, value)| value)),
@@ -107,6 +106,20 @@ where
         match self {
             Lines::Named(lines) => lines.next(),
             Lines::All(lines) => lines.next(),
+        }
+    }
+}
+
+impl<'a, N, A> DoubleEndedIterator for Lines<N, A>
+where
+    N: DoubleEndedIterator<Item = &'a [u8]>,
+    A: DoubleEndedIterator<Item = &'a [u8]>,
+{
+    #[inline]
+    fn next_back(&mut self) -> Option<&'a [u8]> {
+        match self {
+            Lines::Named(lines) => lines.next_back(),
+            Lines::All(lines) => lines.next_back(),
         }
     }
 }
@@ -152,10 +165,8 @@ fn line<'a>(args: &'a [Arg], headers: &'a Headers, cursor: &mut Cursor) -> Fetch
     match arg_int(args, 1).unwrap_or(0) {
         _ if !has_name(args) => never(),
         0 if cursor.iterates() => {
-            let found = resume(lines(args, headers), cursor, |line| Some((line, None)));
-            found
-                .map(|line| more(Value::Str(line.into()), true))
-                .ok_or(Absent::Never)
+            let (line, not_last) = next_line(args, headers, cursor).ok_or(Absent::Never)?;
+            Ok(more(Value::Str(line.into()), not_last))
         }
         occurrence => text(nth(lines(args, headers), occurrence)),
     }
@@ -174,16 +185,63 @@ fn next_item<'a>(
 ) -> Result<(&'a [u8], bool), Absent> {
     let found = match arg_int(args, 1).unwrap_or(0) {
         _ if !has_name(args) => None,
-        0 if cursor.iterates() => resume(lines(args, headers), cursor, |line| {
-            let mut items = list_items(line);
-            items.next().map(|item| (item, items.rest()))
-        })
-        .map(|item| (item, true)),
+        0 if cursor.iterates() => next_of_list(args, headers, cursor),
+        // the last item of the last line
+        0 | -1 => lines(args, headers)
+            .next_back()
+            .and_then(|line| list_items(line).last())
+            .map(|item| (item, false)),
         occurrence => {
             nth(lines(args, headers).flat_map(list_items), occurrence).map(|item| (item, false))
         }
     };
     found.ok_or(Absent::Never)
+}
+
+/// Where an ACL stands among the lines of a name: the cursor holds the number of the line and the byte in it.
+fn place_of(cursor: &Cursor) -> (usize, usize) {
+    (cursor.0[0] as usize, cursor.0[1] as usize)
+}
+
+/// The next line, and whether there is another.
+fn next_line<'a>(
+    args: &'a [Arg],
+    headers: &'a Headers,
+    cursor: &mut Cursor,
+) -> Option<(&'a [u8], bool)> {
+    let name = arg_str(args, 0)?;
+    let (at, line) = headers.find_from(name, place_of(cursor).0)?;
+    Some((line, go_to_line_after(at, name, headers, cursor)))
+}
+
+/// The next item of the comma-separated lists in the lines, and whether there is another.
+fn next_of_list<'a>(
+    args: &'a [Arg],
+    headers: &'a Headers,
+    cursor: &mut Cursor,
+) -> Option<(&'a [u8], bool)> {
+    let name = arg_str(args, 0)?;
+    let (number, offset) = place_of(cursor);
+    let (at, line) = headers.find_from(name, number)?;
+    let from = if at == number { offset } else { 0 };
+    let mut items = list_items(line.get(from..).unwrap_or_default());
+    let item = items.next()?;
+    let not_last = match items.rest() {
+        Some(rest) => {
+            (cursor.0[0], cursor.0[1]) = (at as u32, (line.len() - rest.len()) as u32);
+            true
+        }
+        None => go_to_line_after(at, name, headers, cursor),
+    };
+    Some((item, not_last))
+}
+
+/// Steps to the line behind number `at`; false when there is none.
+fn go_to_line_after(at: usize, name: &[u8], headers: &Headers, cursor: &mut Cursor) -> bool {
+    let next = headers.find_from(name, at + 1);
+    let number = next.map_or(u32::MAX, |(number, _)| number as u32);
+    (cursor.0[0], cursor.0[1]) = (number, 0);
+    next.is_some()
 }
 
 /// The `occurrence`th of `all`: from 1 on, or from -1 back; 0 is the last.

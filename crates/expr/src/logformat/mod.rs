@@ -14,7 +14,6 @@ mod value;
 mod write;
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 pub use formats::{
@@ -85,8 +84,8 @@ impl Cast {
 struct Item {
     what: What,
     flags: Flags,
-    /// `%(name)`
-    name: Option<Name>,
+    /// `%(name)`, which few have.
+    name: Option<Box<Name>>,
     cast: Option<Cast>,
 }
 
@@ -107,7 +106,10 @@ impl Name {
 
 enum What {
     /// A range of the format's texts.
-    Text(Range<usize>),
+    Text {
+        start: u32,
+        end: u32,
+    },
     /// A space, unless one has just been written.
     Space,
     Tag(Tag),
@@ -152,7 +154,7 @@ impl LogFormat {
                 "a format that is JSON or CBOR as a whole writes items with names: `%(client)ci`",
             ));
         }
-        let fixed = |i: &Item| matches!(i.what, What::Text(_) | What::Space);
+        let fixed = |i: &Item| matches!(i.what, What::Text { .. } | What::Space);
         let is_constant = !is_structured && parsed.items.iter().all(fixed);
         let mut inner = Inner {
             source: source.into(),

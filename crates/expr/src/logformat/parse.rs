@@ -76,12 +76,12 @@ impl Parser<'_> {
     }
 
     fn push_text(&mut self, text: &str) {
-        let start = self.out.texts.len();
+        let start = self.out.texts.len() as u32;
         self.out.texts.extend_from_slice(text.as_bytes());
-        let end = self.out.texts.len();
+        let end = self.out.texts.len() as u32;
         match self.out.items.last_mut().map(|i| &mut i.what) {
-            Some(What::Text(range)) if range.end == start => range.end = end,
-            _ => self.push(What::Text(start..end)),
+            Some(What::Text { end: before, .. }) if *before == start => *before = end,
+            _ => self.push(What::Text { start, end }),
         }
     }
 
@@ -169,7 +169,7 @@ impl Parser<'_> {
     }
 
     /// `(name)` or `(name:type)`.
-    fn name(&self, open: usize) -> Result<(Option<Name>, Option<Cast>, usize), ExprError> {
+    fn name(&self, open: usize) -> Result<(Option<Box<Name>>, Option<Cast>, usize), ExprError> {
         let Some(len) = self.text[open..].find(')') else {
             return Err(
                 ExprError::new("the '(' of this name is not closed").at(open..self.text.len())
@@ -196,7 +196,7 @@ impl Parser<'_> {
             ))
             .at(at..at + c.len_utf8()));
         }
-        let name = (!name.is_empty()).then(|| Name::new(name));
+        let name = (!name.is_empty()).then(|| Box::new(Name::new(name)));
         Ok((name, cast, close + 1))
     }
 
@@ -231,7 +231,7 @@ impl Parser<'_> {
         start: usize,
         end: usize,
         flags: Flags,
-        name: Option<Name>,
+        name: Option<Box<Name>>,
         cast: Option<Cast>,
     ) -> Result<(), ExprError> {
         let word = &self.text[start..end];

@@ -12,11 +12,30 @@ pub(super) enum Map {
 }
 
 impl Map {
-    fn has(self, c: u8) -> bool {
+    const fn has(self, c: u8) -> bool {
         match c {
             b'"' | b'#' => true,
-            b'{' | b'|' | b'}' => self == Map::Header,
-            _ => !(32..127).contains(&c),
+            b'{' | b'|' | b'}' => matches!(self, Map::Header),
+            _ => c < 32 || c >= 127,
+        }
+    }
+
+    /// The same for all characters, for texts to be looked through quickly.
+    fn table(self) -> &'static [bool; 256] {
+        const fn of(map: Map) -> [bool; 256] {
+            let mut table = [false; 256];
+            let mut c = 0;
+            while c < 256 {
+                table[c] = map.has(c as u8);
+                c += 1;
+            }
+            table
+        }
+        static URL: [bool; 256] = of(Map::Url);
+        static HEADER: [bool; 256] = of(Map::Header);
+        match self {
+            Map::Url => &URL,
+            Map::Header => &HEADER,
         }
     }
 }
@@ -65,18 +84,16 @@ pub(super) fn plain(out: &mut Vec<u8>, s: &[u8], escape: bool) {
 }
 
 /// With `#XX` for what could disturb a log.
-pub(super) fn mapped(out: &mut Vec<u8>, s: &[u8], map: Map, escape: bool) {
-    for &c in s {
-        if map.has(c) {
-            out.push(b'#');
-            hex_byte(out, c);
-        } else {
-            if escape && needs_backslash(c) {
-                out.push(b'\\');
-            }
-            out.push(c);
-        }
+pub(super) fn mapped(out: &mut Vec<u8>, mut s: &[u8], map: Map, escape: bool) {
+    let table = map.table();
+    // what needs nothing is copied as a whole, and is mostly all there is
+    while let Some(at) = s.iter().position(|c| table[usize::from(*c)]) {
+        plain(out, &s[..at], escape);
+        out.push(b'#');
+        hex_byte(out, s[at]);
+        s = &s[at + 1..];
     }
+    plain(out, s, escape);
 }
 
 /// With `%XX` for what a header value must not contain: control characters but the tab (RFC 9110 section 5.5).

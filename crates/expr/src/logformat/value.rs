@@ -19,6 +19,8 @@ pub(super) enum Field<'e> {
     /// Milliseconds within a second: three decimal digits.
     Ms(i64),
     Text(&'e [u8]),
+    /// A name of the configuration's, in which no byte needs care.
+    Name(&'e [u8]),
     /// Text from the network, with `#XX` escapes.
     Encoded(&'e [u8], Map),
     /// `<NAME>`
@@ -91,11 +93,11 @@ fn of_stream<'e>(tag: Tag, s: &'e StreamInfo, env: &'e dyn Env) -> Field<'e> {
         Tag::CookieReq => bytes(s.cookie_capture_req.as_deref()),
         Tag::CookieRes => bytes(s.cookie_capture_res.as_deref()),
         Tag::Method => line_part(s, |line| line.method),
-        Tag::Path => line_part(s, |line| before(line.uri, b'?')),
-        Tag::PathOnly => line_part(s, |line| path_only(line.uri)),
-        Tag::Query => line_part(s, |line| &line.uri[before(line.uri, b'?').len()..]),
-        Tag::Uri => line_part(s, |line| line.uri),
-        Tag::Version => line_part(s, |line| line.version),
+        Tag::Path => line_part(s, |line| before(line.uri(), b'?')),
+        Tag::PathOnly => line_part(s, |line| path_only(line.uri())),
+        Tag::Query => line_part(s, |line| &line.uri()[before(line.uri(), b'?').len()..]),
+        Tag::Uri => line_part(s, |line| line.uri()),
+        Tag::Version => line_part(s, |line| line.version()),
         Tag::Request => match s.first_line.as_slice() {
             [] => Field::Encoded(BAD_REQUEST, Map::Url),
             line => Field::Encoded(line, Map::Url),
@@ -189,7 +191,10 @@ fn text(s: Option<&str>) -> Field<'_> {
 }
 
 fn name(env: &dyn Env, of: NameOf) -> Field<'_> {
-    text(env.name(of))
+    match env.name(of) {
+        Some(name) => Field::Name(name.as_bytes()),
+        None => Field::Absent,
+    }
 }
 
 fn proxy(env: &dyn Env, id: ProxyId) -> Field<'_> {
@@ -226,32 +231,40 @@ fn port<'e>(env: &'e dyn Env, addr: Option<&Addr>) -> Field<'e> {
     }
 }
 
-/// The three parts of a request line.
+/// A request line whose method has been cut off.
 struct Line<'l> {
     method: &'l [u8],
-    uri: &'l [u8],
-    version: &'l [u8],
+    rest: &'l [u8],
+}
+
+impl<'l> Line<'l> {
+    fn uri(&self) -> &'l [u8] {
+        let rest = skip_blanks(self.rest);
+        &rest[..memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len())]
+    }
+
+    fn version(&self) -> &'l [u8] {
+        let rest = skip_blanks(self.rest);
+        skip_blanks(&rest[self.uri().len()..])
+    }
+}
+
+fn is_blank(b: &u8) -> bool {
+    matches!(b, b' ' | b'\t')
+}
+
+fn skip_blanks(s: &[u8]) -> &[u8] {
+    let from = s.iter().position(|b| !is_blank(b)).unwrap_or(s.len());
+    &s[from..]
 }
 
 fn line_part<'e>(s: &'e StreamInfo, part: fn(&Line<'e>) -> &'e [u8]) -> Field<'e> {
-    let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
-    let skip = |s: &'e [u8]| {
-        let from = s.iter().position(|b| !is_blank(b)).unwrap_or(s.len());
-        &s[from..]
-    };
     let line = s.first_line.as_slice();
-    let Some(method_end) = line.iter().position(is_blank) else {
+    let Some(end) = line.iter().position(is_blank) else {
         return Field::Encoded(BAD_REQUEST, Map::Url);
     };
-    let (method, rest) = line.split_at(method_end);
-    let rest = skip(rest);
-    let (uri, rest) = rest.split_at(rest.iter().position(is_blank).unwrap_or(rest.len()));
-    let line = Line {
-        method,
-        uri,
-        version: skip(rest),
-    };
-    Field::Encoded(part(&line), Map::Url)
+    let (method, rest) = line.split_at(end);
+    Field::Encoded(part(&Line { method, rest }), Map::Url)
 }
 
 fn before(s: &[u8], mark: u8) -> &[u8] {

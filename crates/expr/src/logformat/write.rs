@@ -29,8 +29,9 @@ impl Inner {
                     after_space = true;
                     continue;
                 }
-                What::Text(range) => {
-                    out.extend_from_slice(self.texts.get(range.clone()).unwrap_or_default());
+                What::Text { start, end } => {
+                    let text = self.texts.get(*start as usize..*end as usize);
+                    out.extend_from_slice(text.unwrap_or_default());
                 }
                 _ if item.flags.json || item.flags.cbor => write_data(item, env, out),
                 What::Tag(tag) => {
@@ -176,7 +177,8 @@ fn write_field(item: &Item, field: Field<'_>, env: &dyn Env, out: &mut Vec<u8>) 
             let digit = |n: i64| b'0' + (n % 10) as u8;
             out.extend_from_slice(&[digit(n / 100), digit(n / 10), digit(n)]);
         }
-        Field::Text(b"") => write_absent(item, out),
+        Field::Text(b"") | Field::Name(b"") => write_absent(item, out),
+        Field::Name(s) => quoted(item, out, |out| text::plain(out, s, flags.escape)),
         Field::Text(s) => {
             let s = text::until_nul(s);
             quoted(item, out, |out| text::plain(out, s, flags.escape));
@@ -241,11 +243,10 @@ fn braces(out: &mut Vec<u8>, list: &[Option<Vec<u8>>], write: impl Fn(&mut Vec<u
 }
 
 fn write_ip(out: &mut Vec<u8>, ip: std::net::IpAddr) {
-    let value = match ip {
-        std::net::IpAddr::V4(a) => Value::Ipv4(a),
-        std::net::IpAddr::V6(a) => Value::Ipv6(a),
-    };
-    value.write_text(out);
+    match ip {
+        std::net::IpAddr::V4(a) => crate::text::write_ipv4(out, a),
+        std::net::IpAddr::V6(a) => crate::text::write_ipv6(out, a),
+    }
 }
 
 fn write_date(out: &mut Vec<u8>, form: DateForm, us: i64, env: &dyn Env) {
@@ -265,7 +266,7 @@ fn with_data(item: &Item, env: &dyn Env, f: impl FnOnce(Data<'_>)) {
             Ok(sample) => with_sample_data(item, sample.value, f),
             Err(_) => f(Data::Null),
         },
-        What::Text(_) | What::Space => f(Data::Null),
+        What::Text { .. } | What::Space => f(Data::Null),
     }
 }
 
@@ -314,7 +315,7 @@ fn with_tag_data(tag: Tag, cast: Option<Cast>, env: &dyn Env, f: impl FnOnce(Dat
     let text: &[u8] = match field {
         Field::Nothing | Field::Absent => return f(Data::Null),
         Field::List(list) if cast.is_none() => return f(Data::List(list)),
-        Field::Text(s) | Field::Encoded(s, _) => s,
+        Field::Text(s) | Field::Name(s) | Field::Encoded(s, _) => s,
         Field::Applet(name) => {
             applet(&mut scratch, name);
             &scratch

@@ -124,6 +124,7 @@ impl List {
         {
             view.add(id, key, Checked::Text, &generation.all);
         }
+        self.note_change();
         Ok(())
     }
 
@@ -182,6 +183,7 @@ impl List {
                 node.view.rebuild(node.kind, &generation.all, &writer.hosts);
             }
         }
+        self.note_change();
     }
 
     /// Changes the value of all entries with this pattern.
@@ -250,6 +252,7 @@ impl List {
                 empty.index(&writer.kinds, &writer.hosts);
                 writer.deleted = 0;
                 self.current.store(empty);
+                self.note_change();
             }
         }
         Ok(())
@@ -270,6 +273,7 @@ impl List {
         writer.version = version;
         writer.deleted = 0;
         self.current.store(new);
+        self.note_change();
         Ok(())
     }
 }

@@ -5,11 +5,13 @@
 //! seen by readers; committing it replaces the current one as a whole.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 
 use super::elements::{Elements, TEXT_MAX};
+use super::few::{FEW, Few};
 use super::generation::Generation;
 use super::hosts::check_resolving;
 use super::map::MapResult;
@@ -30,6 +32,8 @@ pub struct Found {
 pub struct List {
     pub(super) current: ArcSwap<Generation>,
     writer: Mutex<Writer>,
+    /// How often its patterns have changed.
+    changes: AtomicU32,
 }
 
 pub(super) struct Writer {
@@ -60,11 +64,39 @@ impl List {
                 hosts: Hosts::new(),
                 deleted: 0,
             }),
+            changes: AtomicU32::new(0),
         }
     }
 
     pub(super) fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often patterns were added or removed. What was read at another count is out of date.
+    #[inline]
+    pub(super) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Notes a change of the patterns, once it is made. Callers hold the writer lock.
+    pub(super) fn note_change(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// The patterns as `kind` reads them and the count of changes they are of, when they are few.
+    pub(super) fn few(&self, kind: Kind) -> Option<(Few, u32)> {
+        let writer = self.writer();
+        let current = self.current.load();
+        if current.all.len() > FEW {
+            return None;
+        }
+        let mut keys = Vec::new();
+        current.all.visit(0, |_, key, _| {
+            keys.push(key.to_vec());
+            true
+        });
+        let few = Few::new(kind.canonical(), &keys, &writer.hosts)?;
+        Some((few, self.changes()))
     }
 
     /// Makes the list searchable in one more way, and from then on refuses patterns that do not fit it. With a

@@ -8,6 +8,7 @@ mod address_index;
 mod dialect;
 mod edit;
 mod elements;
+mod few;
 mod file;
 mod generation;
 mod hosts;

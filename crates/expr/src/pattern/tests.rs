@@ -1,6 +1,7 @@
 //! Lists against a model that tries every entry, for every match method, while entries come and go.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -179,6 +180,10 @@ fn compare(kind: Kind, start: Vec<String>, ops: Vec<Op>, samples: &[Value<'_>]) 
             .map(|e| (e.key.as_bytes(), e.value.as_bytes())),
     );
     list.searched_by(kind, None).unwrap();
+    let list = Arc::new(list);
+    // An ACL made before the changes, which keeps a copy of few patterns, and one made after each.
+    let matcher = || Matcher::new(kind.method, vec![(list.clone(), kind)]);
+    let early = matcher();
     // `None` first: the list as it was loaded.
     for op in std::iter::once(None).chain(ops.into_iter().map(Some)) {
         match op.clone() {
@@ -225,6 +230,11 @@ fn compare(kind: Kind, start: Vec<String>, ops: Vec<Op>, samples: &[Value<'_>]) 
         for sample in samples {
             let got = list.find(kind, sample, |_, v| String::from_utf8_lossy(v).into_owned());
             let want = model(kind, &entries, sample);
+            let say = |acl: &Matcher| acl.matches(sample) == want.is_some();
+            assert!(
+                say(&early) && say(&matcher()),
+                "{kind:?} {sample:?} after {op:?} in {entries:#?}"
+            );
             assert_eq!(
                 got, want,
                 "{kind:?} {sample:?} after {op:?} in {entries:#?}"

@@ -30,7 +30,7 @@ pub(super) type Scratch = SmallVec<[u8; 256]>;
 
 impl Form {
     /// The bytes a pattern stands for.
-    fn of_key<'k>(self, key: &'k [u8], scratch: &'k mut Scratch) -> &'k [u8] {
+    pub(super) fn of_key<'k>(self, key: &'k [u8], scratch: &'k mut Scratch) -> &'k [u8] {
         match self {
             Form::AsIs => return key,
             Form::IgnoreCase => scratch.extend(key.iter().map(u8::to_ascii_lowercase)),

@@ -95,7 +95,7 @@ pub(super) fn check(kind: Kind, key: &[u8], hosts: &Hosts) -> Result<Checked, St
     })
 }
 
-fn network_of(key: &[u8], hosts: &Hosts) -> Result<Network, NotANetwork> {
+pub(super) fn network_of(key: &[u8], hosts: &Hosts) -> Result<Network, NotANetwork> {
     let text = std::str::from_utf8(key).map_err(|_| NotANetwork::Address)?;
     match network::parse(text) {
         Err(NotANetwork::Address) => hosts.get(key).copied().ok_or(NotANetwork::Address),
@@ -212,7 +212,7 @@ pub(super) fn int_of(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-fn ip_of(value: &Value<'_>) -> Option<IpAddr> {
+pub(super) fn ip_of(value: &Value<'_>) -> Option<IpAddr> {
     let of = |v: &Value<'_>| match v {
         Value::Ipv4(a) => Some(IpAddr::V4(*a)),
         Value::Ipv6(a) => Some(IpAddr::V6(*a)),

@@ -15,14 +15,15 @@ pub(super) enum Delims {
 }
 
 impl Delims {
-    fn has(self, c: u8) -> bool {
+    #[inline]
+    pub(super) fn has(self, c: u8) -> bool {
         match self {
             Delims::Dir => matches!(c, b'/' | b'?'),
             Delims::Dom => matches!(c, b'/' | b'?' | b'.' | b':'),
         }
     }
 
-    fn strip(self, mut s: &[u8]) -> &[u8] {
+    pub(super) fn strip(self, mut s: &[u8]) -> &[u8] {
         while let [first, rest @ ..] = s
             && self.has(*first)
         {

@@ -174,8 +174,18 @@ impl Stream {
                 };
             }
 
-            Action::AddHeader { name, value } | Action::SetHeader { name, value } => {
+            Action::AddHeader { name, value, line } | Action::SetHeader { name, value, line } => {
                 let replaces = matches!(action, Action::SetHeader { .. });
+                if let Some(line) = line {
+                    if replaces {
+                        self.headers().remove(name);
+                    }
+                    if !self.room_for(line.text_len()) {
+                        return self.rewrite_failed();
+                    }
+                    self.headers().add_line(line);
+                    return Verdict::Next;
+                }
                 let fits = self.with_text(value, |s, v| {
                     if replaces {
                         s.headers().remove(name);
@@ -417,10 +427,15 @@ impl Stream {
     }
 
     /// Moves what converters captured into the slots, where the next expression and the log see it.
+    #[inline]
     pub fn keep_captured(&mut self) {
-        if self.vars.get_mut().captured.is_empty() {
-            return;
+        if !self.vars.get_mut().captured.is_empty() {
+            self.store_captured();
         }
+    }
+
+    #[cold]
+    fn store_captured(&mut self) {
         for (dir, slot, value) in std::mem::take(&mut self.vars.get_mut().captured) {
             self.store_capture(dir, slot, value);
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sluice_expr::pattern::Regex;
+use sluice_http::HeaderLine;
 
 use crate::cx::Cx;
 use crate::line::Line;
@@ -15,12 +16,14 @@ actions! {
     "add-header" in [req res after] "<name> <fmt>" "add a header line"
         => |cx, line, words| {
             let (name, value) = name_format(cx, line, words)?;
-            ready(Action::AddHeader { name, value })
+            let line = constant_line(&name, &value);
+            ready(Action::AddHeader { name, value, line })
         };
     "set-header" in [req res after] "<name> <fmt>" "add a header line in place of those of that name"
         => |cx, line, words| {
             let (name, value) = name_format(cx, line, words)?;
-            ready(Action::SetHeader { name, value })
+            let line = constant_line(&name, &value);
+            ready(Action::SetHeader { name, value, line })
         };
     "early-hint" in [req] "<name> <fmt>" "send a header to the client in a 103 response"
         => |cx, line, words| {
@@ -41,6 +44,10 @@ actions! {
         };
     "set-status" in [res after] "<code> [ reason <text> ]" "change the response's status"
         => set_status;
+}
+
+fn constant_line(name: &str, value: &sluice_expr::LogFormat) -> Option<HeaderLine> {
+    HeaderLine::new(name, value.as_constant()?)
 }
 
 fn name_format(
