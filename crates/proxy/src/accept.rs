@@ -103,7 +103,7 @@ async fn resumed(w: &Rc<Worker>, l: &Rc<Listener>, socket: Socket) -> io::Result
             Err(_) => return Ok(Socket::Tcp(TcpListener::from_std(socket)?)),
             Ok((io, peer)) => {
                 io.set_nonblocking(true)?;
-                let io = Transport::Tcp(tokio::net::TcpStream::from_std(io)?);
+                let io = Transport::from(tokio::net::TcpStream::from_std(io)?);
                 begin(w, l, io, tcp_peer(peer));
                 return Ok(Socket::Tcp(TcpListener::from_std(socket)?));
             }
@@ -136,7 +136,7 @@ fn take_the_last(w: &Rc<Worker>, l: &Rc<Listener>, socket: Socket) -> io::Result
                 let (io, peer) = s.accept()?;
                 io.set_nonblocking(true)?;
                 Ok((
-                    Transport::Tcp(tokio::net::TcpStream::from_std(io)?),
+                    Transport::from(tokio::net::TcpStream::from_std(io)?),
                     tcp_peer(peer),
                 ))
             })
@@ -147,7 +147,7 @@ fn take_the_last(w: &Rc<Worker>, l: &Rc<Listener>, socket: Socket) -> io::Result
                 let (io, _) = s.accept()?;
                 io.set_nonblocking(true)?;
                 let io = tokio::net::UnixStream::from_std(io)?;
-                Ok((Transport::Unix(io), Addr::Unix("unix".into())))
+                Ok((Transport::from(io), Addr::Unix("unix".into())))
             })
         }
     };
@@ -172,11 +172,11 @@ async fn accept(socket: &Socket) -> io::Result<(Transport, Addr)> {
     match socket {
         Socket::Tcp(s) => {
             let (io, peer) = s.accept().await?;
-            Ok((Transport::Tcp(io), tcp_peer(peer)))
+            Ok((Transport::from(io), tcp_peer(peer)))
         }
         Socket::Unix(s) => {
             let (io, _) = s.accept().await?;
-            Ok((Transport::Unix(io), Addr::Unix("unix".into())))
+            Ok((Transport::from(io), Addr::Unix("unix".into())))
         }
     }
 }

@@ -367,7 +367,7 @@ fn run_worker(
         .enable_all()
         // a worker has thousands of tasks and few of them are ever ready together: look at the sockets often enough that
         // none waits, rarely enough that a busy loop does not pay a system call a task
-        .event_interval(61)
+        .event_interval(241)
         .build_local(tokio::runtime::LocalOptions::default());
     let Ok(runtime) = runtime else { return };
     let seed = crate::clock::read()
@@ -405,6 +405,7 @@ async fn worker(
     mut questions: mpsc::UnboundedReceiver<Question>,
 ) {
     let rt: Arc<Runtime> = w.runtime().clone();
+    tokio::task::spawn_local(crate::net::outbox::carry());
     let mut accepting = tokio::task::JoinSet::new();
     for r in ready {
         let state = rt.proxies[r.proxy].clone();

@@ -82,6 +82,26 @@ pub fn write_fd(fd: RawFd, data: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Sends without waiting; gives how much the socket took.
+pub fn send(to: RawFd, data: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and length describe `data`, which the kernel only reads; a bad descriptor makes the call fail.
+    let n = unsafe {
+        libc::send(
+            to,
+            data.as_ptr().cast(),
+            data.len(),
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    usize::try_from(n).map_err(|_| io::Error::last_os_error())
+}
+
+/// Another descriptor of an open file that somebody else owns.
+pub fn duplicate(fd: RawFd) -> io::Result<std::os::fd::OwnedFd> {
+    // SAFETY: the number is used for this call only; on one that is closed it fails.
+    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
+}
+
 /// Looks at received bytes without taking them.
 pub fn peek(io: &Transport, room: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length describe `room`, which the kernel writes to during the call only.

@@ -22,7 +22,7 @@ use crate::net::{BufPool, Deadline, PipePool, since};
 use crate::stream::Stream;
 
 /// Stream records kept for the next request.
-const STREAMS_KEPT: usize = 256;
+const STREAMS_KEPT: usize = 1024;
 
 /// What all workers share.
 pub struct Shared {

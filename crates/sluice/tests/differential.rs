@@ -102,6 +102,9 @@ const INTENDED: &[(&[u8], &str)] = &[
     ),
 ];
 
+/// How often an exchange is played before a difference is believed.
+const TRIES: usize = 3;
+
 #[test]
 fn sluice_answers_as_haproxy_does() {
     let Some(haproxy) = find("haproxy") else {
@@ -113,7 +116,14 @@ fn sluice_answers_as_haproxy_does() {
     let theirs = Proxy::start(&haproxy, &origin);
     let ours = Proxy::start(&sluice, &origin);
     let compare = |(frontend, bytes): &(&str, &[u8])| {
-        let (want, got) = (theirs.play(frontend, bytes), ours.play(frontend, bytes));
+        // that a connection stays open shows in time only: on a busy machine either side may look so
+        let (mut want, mut got) = (String::new(), String::new());
+        for _ in 0..TRIES {
+            (want, got) = (theirs.play(frontend, bytes), ours.play(frontend, bytes));
+            if want == got {
+                break;
+            }
+        }
         (want != got).then(|| {
             format!(
                 "{frontend}: {}\n--- haproxy\n{want}\n--- sluice\n{got}\n",

@@ -145,7 +145,7 @@ async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Ma
             return Err(ConnectFail::Refused(e));
         }
     }
-    Ok((Transport::Tcp(stream), Addr::Ip(addr)))
+    Ok((Transport::from(stream), Addr::Ip(addr)))
 }
 
 /// Options, marks and the source address, before connecting.
@@ -248,5 +248,5 @@ async fn unix(addr: SockAddr, name: String) -> Result<Made, ConnectFail> {
     }
     let stream =
         UnixStream::from_std(OwnedFd::from(socket).into()).map_err(ConnectFail::Resource)?;
-    Ok((Transport::Unix(stream), Addr::Unix(name.into())))
+    Ok((Transport::from(stream), Addr::Unix(name.into())))
 }

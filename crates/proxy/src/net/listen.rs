@@ -9,7 +9,7 @@ use sluice_config::model::{Bind, KeepAlive, ListenAddr, Options, Proxy, Tune, Un
 use sluice_expr::env::Addr;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::transport::Transport;
+use super::transport::{self, Transport};
 
 /// A socket that listens, not yet given to a runtime.
 pub enum Bound {
@@ -272,12 +272,12 @@ fn inherited(fd: RawFd, backlog: i32) -> io::Result<Bound> {
 ///
 /// The kernel is asked only where the listener's address leaves it open: `transparent` ones are given other addresses.
 pub fn local_addr(io: &Transport, listener: &ListenAddr, transparent: bool) -> Addr {
-    match io {
-        Transport::Tcp(s) => match listener {
+    match io.socket() {
+        transport::Socket::Tcp(s) => match listener {
             ListenAddr::Tcp(a) if !a.ip().is_unspecified() && !transparent => Addr::Ip(*a),
             _ => s.local_addr().map_or(Addr::None, Addr::Ip),
         },
-        Transport::Unix(_) => match listener {
+        transport::Socket::Unix(_) => match listener {
             ListenAddr::Unix(path) => Addr::Unix(path.as_str().into()),
             ListenAddr::Abstract { name, .. } => Addr::Unix(format!("@{name}").into()),
             _ => Addr::Unix("unix".into()),

@@ -3,6 +3,7 @@
 pub mod buf;
 pub mod listen;
 pub mod netscaler;
+pub mod outbox;
 pub mod pipe;
 pub mod proxy_protocol;
 pub mod timer;

@@ -14,7 +14,7 @@ use tokio::io::Interest;
 
 use super::Stream;
 use crate::clock;
-use crate::net::{Buf, Deadline, Pipe, Timer, Transport, buf::READ_SIZE};
+use crate::net::{Buf, Deadline, Pipe, Timer, Transport, buf::READ_SIZE, outbox};
 use crate::session::Client;
 use crate::worker::Worker;
 
@@ -103,7 +103,7 @@ impl Default for Pump {
     fn default() -> Self {
         Pump {
             first: 0,
-            head: Vec::with_capacity(1024),
+            head: Vec::new(),
             head_sent: 0,
             buf: None,
             ready: 0,
@@ -169,6 +169,9 @@ impl Pump {
     /// An empty buffer to write the next head into.
     pub fn take_head(&mut self) -> Vec<u8> {
         let mut head = std::mem::take(&mut self.head);
+        if head.capacity() == 0 {
+            return outbox::sheet();
+        }
         head.clear();
         head
     }
@@ -194,7 +197,7 @@ impl Pump {
         self.pipe = None;
         self.limit = None;
         if self.head.capacity() > READ_SIZE {
-            self.head = Vec::with_capacity(1024);
+            self.head = Vec::new();
         }
     }
 
@@ -254,6 +257,9 @@ impl Pump {
 
     fn write(&mut self, cx: &mut Context<'_>, dst: &mut Transport) -> Poll<Option<End>> {
         self.join_small();
+        if self.post(cx, dst) {
+            return Poll::Ready(None);
+        }
         let head = &self.head[self.head_sent..];
         let body = self
             .buf
@@ -279,6 +285,30 @@ impl Pump {
             self.buf = None;
         }
         Poll::Ready(None)
+    }
+
+    /// Has what is in hand sent with other messages of this turn, where it is all of a small message or a little of a
+    /// stream.
+    fn post(&mut self, cx: &mut Context<'_>, dst: &mut Transport) -> bool {
+        let of_body = self.ready;
+        let n = self.head.len() - self.head_sent + of_body;
+        let posted = match &mut self.buf {
+            _ if self.head_sent > 0 || n > outbox::SMALL => false,
+            Some(buf) if of_body > 0 => dst.post_copy(cx, &[&self.head, &buf.data()[..of_body]]),
+            _ => self.decoder.is_done() && dst.post(cx, &mut self.head),
+        };
+        if posted {
+            self.head.clear();
+            if let Some(buf) = &mut self.buf {
+                buf.consume(of_body);
+                self.ready = 0;
+            }
+            if self.buf.as_ref().is_some_and(Buf::is_empty) {
+                self.buf = None;
+            }
+            self.moved(n);
+        }
+        posted
     }
 
     /// Puts a small body right behind its head: copying it costs less than the kernel's handling of two pieces.
