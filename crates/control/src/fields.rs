@@ -346,7 +346,7 @@ pub const FIELDS: &[Field] = fields! {
     "pid" "KGP" |r, at| u32v(1);
     "iid" "KGS" |r, at| u32v(r.proxy().puid);
     "sid" "KGS" |r, at| u32v(r.sid());
-    "throttle" "AaP" |r, at| r.server().filter(|s| s.conf.slowstart_ms > 0 && s.op() == OpState::Starting).and_then(|s| u32v(s.effective_weight.load(Relaxed) * 100 / (s.user_weight.load(Relaxed) * WEIGHT_SCALE).max(1)));
+    "throttle" "AaP" |r, at| r.server().filter(|s| s.conf.slowstart_ms > 0 && s.op() == OpState::Starting).and_then(|s| u32v((s.effective_weight.load(Relaxed) * 100).div_ceil((s.user_weight.load(Relaxed) * WEIGHT_SCALE).max(1))));
     "lbtot" "MCP" |r, at| r.serving().and_then(|c| u64v(c.lb_total.value()));
     "tracked" "CNS" |r, at| r.server().and_then(|s| s.conf.track.as_ref()).and_then(strv);
     "type" "CGS" |r, at| u32v(r.kind());

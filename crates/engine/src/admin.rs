@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sluice_expr::ServerId;
 
 use crate::news::{Change, Event};
-use crate::state::{OpState, ProxyState, Runtime, ServerState, WEIGHT_SCALE, admin};
+use crate::state::{OpState, ProxyState, Runtime, ServerState, admin};
 
 /// `set server ... state`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,8 +85,7 @@ impl Runtime {
         counter(&s.agent_health, Some(up.into()));
         let healthy = !s.conf.check.enabled || counter(&s.health, None);
         let op = match (up && healthy, s.op()) {
-            (true, OpState::Stopped) if s.conf.slowstart_ms > 0 => OpState::Starting,
-            (true, OpState::Stopped) => OpState::Running,
+            (true, OpState::Stopped) => s.coming(),
             (true, other) => other,
             (false, _) => OpState::Stopped,
         };
@@ -101,10 +100,16 @@ impl Runtime {
         let is = s.admin();
         let (maint, maint_before) = (is & admin::MAINT != 0, was & admin::MAINT != 0);
         let (drain, drain_before) = (is & admin::DRAIN != 0, was & admin::DRAIN != 0);
-        if maint != maint_before && s.op() != OpState::Stopped {
-            s.note_change(!maint, now_ms);
-            if maint && s.conf.on_marked_down_shutdown_sessions {
+        if maint && !maint_before && s.op() != OpState::Stopped {
+            s.note_change(false, now_ms);
+            if s.conf.on_marked_down_shutdown_sessions {
                 self.shutdown_sessions(id, b'D');
+            }
+        }
+        if maint_before && !maint {
+            s.set_op(self.after_maintenance(s));
+            if s.op() != OpState::Stopped {
+                s.note_change(true, now_ms);
             }
         }
         let event = match (maint_before, maint, drain_before, drain) {
@@ -125,6 +130,28 @@ impl Runtime {
             self.admin_changed(follower, was, Some(id), now_ms);
         }
         self.settle(id, now_ms);
+    }
+
+    /// The state of a server that leaves maintenance. It is believed to be well until its checks say otherwise, unless
+    /// its agent or the server it tracks is down.
+    fn after_maintenance(&self, s: &ServerState) -> OpState {
+        let tracked = self.tracked(s).map(|id| self.server(id).op());
+        match tracked {
+            Some(OpState::Stopped) => return OpState::Stopped,
+            Some(OpState::Stopping) => return OpState::Stopping,
+            Some(_) => return s.coming(),
+            None => {}
+        }
+        if s.conf.check.enabled {
+            let mut h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
+            h.counter = h.rise;
+        }
+        let agent = s.agent_health.lock();
+        let agent_up = agent.unwrap_or_else(PoisonError::into_inner).is_up();
+        match agent_up || !s.conf.agent.enabled {
+            true => s.coming(),
+            false => OpState::Stopped,
+        }
     }
 
     fn tell(&self, server: ServerId, event: Event, via: Option<ServerId>) {
@@ -148,7 +175,9 @@ impl Runtime {
             };
         }
         let (op, event) = match to {
-            Told::Up => (OpState::Running, Event::WentUp),
+            Told::Up if s.op() == OpState::Starting => (OpState::Starting, Event::WentUp),
+            Told::Up if s.op() == OpState::Running => (OpState::Running, Event::WentUp),
+            Told::Up => (s.coming(), Event::WentUp),
             Told::Stopping => (OpState::Stopping, Event::Stops),
             Told::Down => (OpState::Stopped, Event::WentDown),
         };
@@ -217,9 +246,6 @@ impl Runtime {
             return Err(WeightError::Static);
         }
         s.user_weight.store(new, Relaxed);
-        if s.op() != OpState::Starting {
-            s.effective_weight.store(new * WEIGHT_SCALE, Relaxed);
-        }
         self.settle(id, now_ms);
         Ok(())
     }
@@ -255,27 +281,31 @@ impl Runtime {
 
     /// Servers that `track` this one.
     fn followers(&self, id: ServerId) -> Vec<ServerId> {
-        let p = self.proxy(id.backend);
-        let s = self.server(id);
-        let follows = |q: &ProxyState, t: &ServerState| {
-            t.conf
-                .track
-                .as_deref()
-                .is_some_and(|name| match name.split_once('/') {
-                    Some((backend, server)) => *backend == *p.name && *server == *s.name,
-                    None => q.id == p.id && *name == *s.name,
-                })
-        };
         self.proxies
             .iter()
-            .flat_map(|q| q.servers.iter().filter(|t| follows(q, t)).map(|t| t.id))
+            .flat_map(|q| q.servers.iter())
+            .filter(|t| self.tracked(t) == Some(id))
+            .map(|t| t.id)
             .collect()
+    }
+
+    /// The server that this one tracks: `track [<backend>/]<server>`.
+    fn tracked(&self, s: &ServerState) -> Option<ServerId> {
+        let name = s.conf.track.as_deref()?;
+        let own = self.proxy(s.id.backend);
+        let (p, server) = match name.split_once('/') {
+            Some((backend, server)) => (self.proxies.iter().find(|p| *p.name == *backend)?, server),
+            None => (own, name),
+        };
+        let found = p.servers.iter().find(|t| *t.name == *server)?;
+        Some(found.id)
     }
 
     /// Balancing and queues after a change of one server.
     fn settle(&self, id: ServerId, now_ms: u64) {
         let p = self.proxy(id.backend);
         let s = self.server(id);
+        p.weigh(s, now_ms);
         p.state_changed();
         p.note_change(now_ms);
         if !s.accepts_persistent() {

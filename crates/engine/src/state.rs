@@ -222,6 +222,26 @@ impl ServerState {
     pub fn accepts_persistent(&self) -> bool {
         self.admin() & admin::MAINT == 0 && self.op() != OpState::Stopped
     }
+    /// The weight that belongs to its state at a time: the whole one, or under `slowstart` the part of those
+    /// [`WEIGHT_SCALE`] steps that the time since it came allows, at least one.
+    fn weight_at(&self, now_ms: u64) -> u32 {
+        let scale = u64::from(WEIGHT_SCALE);
+        let passed = now_ms.saturating_sub(self.last_change_ms.load(Relaxed));
+        let steps = match self.op() {
+            OpState::Starting if passed < self.conf.slowstart_ms => {
+                scale * passed / self.conf.slowstart_ms + 1
+            }
+            _ => scale,
+        };
+        self.user_weight.load(Relaxed) * steps.min(scale) as u32
+    }
+    /// The state of a server that comes: it warms up if `slowstart` says so.
+    pub fn coming(&self) -> OpState {
+        match self.conf.slowstart_ms {
+            0 => OpState::Running,
+            _ => OpState::Starting,
+        }
+    }
     /// Connections it may have at once under the backend's present load: `minconn`..`maxconn` (manual 5.2 `minconn`).
     pub fn dynamic_maxconn(&self, backend_sessions: u32, fullconn: u32) -> u32 {
         let (max, min) = (self.maxconn.load(Relaxed), self.minconn.load(Relaxed));
@@ -237,6 +257,19 @@ impl ProxyState {
     /// Servers balancing uses now: the active ones, or the backups that replace them when no active one is left.
     pub fn usable_servers(&self) -> u32 {
         self.balancer.usable()
+    }
+    /// Brings a server's weight in effect up to date: after its state or weight changed, and while it warms up. Whether
+    /// there was something to change. Algorithms whose weights are fixed know no slow start.
+    pub fn weigh(&self, s: &ServerState, now_ms: u64) -> bool {
+        let passed = now_ms.saturating_sub(s.last_change_ms.load(Relaxed));
+        if s.op() == OpState::Starting && passed >= s.conf.slowstart_ms {
+            s.set_op(OpState::Running);
+        }
+        let weight = match self.balancer.is_static() {
+            true => s.user_weight.load(Relaxed) * WEIGHT_SCALE,
+            false => s.weight_at(now_ms),
+        };
+        s.effective_weight.swap(weight, Relaxed) != weight
     }
     /// Tells the balancer that a server's weight or state changed.
     pub fn state_changed(&self) {

@@ -182,8 +182,7 @@ fn weight(c: &Call<'_>, s: &ServerState, text: &str) -> String {
 }
 
 fn get_weight(_: &Call<'_>, s: &Arc<ServerState>) -> String {
-    let scale = sluice_engine::state::WEIGHT_SCALE;
-    let now = s.effective_weight.load(Relaxed).div_ceil(scale);
+    let now = s.user_weight.load(Relaxed);
     format!("{now} (initial {})\n", s.conf.weight)
 }
 

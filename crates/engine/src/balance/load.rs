@@ -9,8 +9,8 @@ const LOAD_STEPS: u64 = 4096;
 
 impl Choice<'_> {
     /// `leastconn`: the fewest requests for its weight; idle servers are equal whatever their weight, and among equals
-    /// it is the turn of the one that was chosen longest ago.
-    pub(super) fn least_loaded(&self, chosen_at: &[AtomicU64], clock: &AtomicU64) -> Option<u32> {
+    /// it is the turn of the one whose load changed longest ago.
+    pub(super) fn least_loaded(&self, changed_at: &[AtomicU64]) -> Option<u32> {
         let key = |at: usize, i: u32| {
             let s = self.server(i);
             let busy = u64::from(s.served.load(Relaxed)) + u64::from(s.queue.len());
@@ -18,17 +18,14 @@ impl Choice<'_> {
                 0 => 0,
                 n => (n + 1) * LOAD_STEPS / u64::from(self.table.weights[at]).max(1),
             };
-            let turn = chosen_at.get(i as usize).map_or(0, |t| t.load(Relaxed));
+            let turn = changed_at.get(i as usize).map_or(0, |t| t.load(Relaxed));
             (self.ask.avoid == Some(i), load, turn)
         };
         let usable = self.table.usable.iter().copied().enumerate();
-        let (_, i) = usable
+        usable
             .filter(|&(_, i)| self.is_free(i))
-            .min_by_key(|&(at, i)| key(at, i))?;
-        if let Some(turn) = chosen_at.get(i as usize) {
-            turn.store(clock.fetch_add(1, Relaxed) + 1, Relaxed);
-        }
-        Some(i)
+            .min_by_key(|&(at, i)| key(at, i))
+            .map(|(_, i)| i)
     }
 
     /// `first`: the lowest id that has a free slot.

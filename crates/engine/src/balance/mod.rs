@@ -41,10 +41,10 @@ pub struct Balancer {
     /// `hash-balance-factor` in percent, 0 when off.
     balance_factor: u32,
     table: ArcSwap<Table>,
-    /// Turns taken so far.
+    /// The place of the next turn; for `leastconn` a clock that goes on with each change of a server's load.
     cursor: AtomicU64,
-    /// For each server the cursor's value when `leastconn` chose it last: among equals the longest ago is next.
-    chosen_at: Vec<AtomicU64>,
+    /// For each server the clock of `leastconn` when its load changed last: among equals the longest ago is next.
+    changed_at: Vec<AtomicU64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Balancer {
             balance_factor: p.hash_type.balance_factor,
             table: ArcSwap::default(),
             cursor: AtomicU64::new(0),
-            chosen_at: p.servers.iter().map(|_| AtomicU64::new(0)).collect(),
+            changed_at: p.servers.iter().map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -115,6 +115,20 @@ impl Balancer {
         self.table.load().usable.contains(&index)
     }
 
+    /// A server has one request less.
+    #[inline]
+    pub fn gave_back(&self, index: u32) {
+        if self.kind == Kind::LeastConn {
+            self.load_changed(index);
+        }
+    }
+
+    fn load_changed(&self, index: u32) {
+        if let Some(at) = self.changed_at.get(index as usize) {
+            at.store(self.cursor.fetch_add(1, Relaxed) + 1, Relaxed);
+        }
+    }
+
     /// Looks at the servers anew.
     pub fn rebuild(&self, servers: &[Arc<ServerState>]) {
         let mut usable = self.in_use(servers);
@@ -134,6 +148,19 @@ impl Balancer {
             Kind::RingHash => Ring::new(servers, &usable, &weights),
             _ => Ring::default(),
         };
+        if self.kind == Kind::LeastConn {
+            // who comes, or with another weight, is behind its equals
+            let before = self.table.load();
+            let known = |i: u32, w: u32| {
+                let mut pairs = before.usable.iter().zip(&before.weights);
+                before.usable.is_empty() || pairs.any(|(a, b)| (*a, *b) == (i, w))
+            };
+            let new = usable
+                .iter()
+                .zip(&weights)
+                .filter(|(i, w)| !known(**i, **w));
+            new.for_each(|(i, _)| self.load_changed(*i));
+        }
         self.table.store(Arc::new(Table {
             total: weights.iter().map(|&w| u64::from(w)).sum(),
             usable,
@@ -186,7 +213,11 @@ impl Balancer {
             (Kind::RoundRobin | Kind::StaticRr | Kind::MapHash, _) => {
                 rotate::take_turn(&cx, &self.cursor, table.turns.len(), |k| table.turns[k])
             }
-            (Kind::LeastConn, _) => cx.least_loaded(&self.chosen_at, &self.cursor),
+            (Kind::LeastConn, _) => {
+                let i = cx.least_loaded(&self.changed_at)?;
+                self.load_changed(i);
+                Some(i)
+            }
             (Kind::First, _) => cx.first_free(),
             (Kind::Random { draws }, _) => cx.drawn(draws),
         }

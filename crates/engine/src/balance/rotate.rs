@@ -30,7 +30,8 @@ pub(super) fn take_turn(
     }
     let mut start = cursor.load(Relaxed);
     loop {
-        let first = (start % n as u64) as usize;
+        // a round that became shorter begins anew
+        let first = usize::try_from(start).ok().filter(|f| *f < n).unwrap_or(0);
         let mut avoided = None;
         let found = (0..n).find_map(|k| {
             let i = at((first + k) % n);
@@ -44,7 +45,7 @@ pub(super) fn take_turn(
             Some((k, i))
         });
         let (k, i) = found.or(avoided)?;
-        let next = start.wrapping_add(k as u64 + 1);
+        let next = ((first + k) % n + 1) as u64;
         match cursor.compare_exchange_weak(start, next, Relaxed, Relaxed) {
             Ok(_) => return Some(i),
             Err(now) => start = now,

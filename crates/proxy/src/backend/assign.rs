@@ -252,6 +252,7 @@ pub fn release(w: &Worker, id: ServerId) {
     let server = &state.servers[id.index as usize];
     if server.queue.is_empty() && state.queue.is_empty() {
         server.served.fetch_sub(1, Relaxed);
+        state.balancer.gave_back(id.index);
         // whoever joined in this moment looked before the slot was free
         if server.queue.is_empty() && state.queue.is_empty() {
             return;
@@ -275,6 +276,7 @@ pub fn release(w: &Worker, id: ServerId) {
         }
     }
     server.served.fetch_sub(1, Relaxed);
+    state.balancer.gave_back(id.index);
     if !server.queue.is_empty() || !state.queue.is_empty() {
         state.kick(w.model().proxy(id.backend).fullconn);
     }

@@ -152,8 +152,9 @@ async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Ma
 fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     let be = s.backend();
-    if s.is_http || be.options.contains(Options::TCP_SMART_CONNECT) {
-        // The handshake's last ACK leaves with the first data, one packet less. An HTTP request is always at hand then.
+    if be.options.contains(Options::TCP_SMART_CONNECT) {
+        // The handshake's last ACK leaves with the first data, one packet less. Only on demand: it also delays the ACKs
+        // of what comes back, and a server with Nagle's algorithm that writes head and body apart then waits 40 ms.
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
     if be.options.contains(Options::SRVTCPKA) {

@@ -66,7 +66,8 @@ fn uri_key(
     path_only: bool,
 ) -> Option<&[u8]> {
     let uri = if path_only {
-        s.req.path_and_query()?
+        // a target without a path (`*`) has an empty one
+        s.req.path_and_query().unwrap_or_default()
     } else {
         s.req.target()
     };

@@ -2,13 +2,12 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use sluice_config::model::Options;
 use sluice_engine::health::{CheckStatus, Health};
 use sluice_engine::news::{Change, Event};
-use sluice_engine::state::{OpState, WEIGHT_SCALE};
+use sluice_engine::state::OpState;
 use sluice_engine::{ProxyState, ServerState};
 
 use super::Checked;
@@ -25,14 +24,9 @@ const WARM_UP_STEP: Duration = Duration::from_millis(250);
 
 pub fn went_up(c: &Checked, h: &Health) {
     let s = &c.server;
-    let op = match s.conf.slowstart_ms {
-        0 => OpState::Running,
-        _ => OpState::Starting,
-    };
-    if op == OpState::Starting {
-        s.effective_weight.store(1, Relaxed);
-    }
-    c.shared.runtime.change_op(s.id, op, clock::mono_ms());
+    c.shared
+        .runtime
+        .change_op(s.id, s.coming(), clock::mono_ms());
     if s.conf.on_marked_up_shutdown_backup_sessions {
         for b in c.backend.servers.iter().filter(|b| b.conf.backup) {
             c.shared.runtime.shutdown_sessions(b.id, b'U');
@@ -140,19 +134,9 @@ pub fn log_check(c: &Checked, h: &Health) {
 pub async fn warm_up(backend: Arc<ProxyState>, s: Arc<ServerState>) {
     loop {
         tokio::time::sleep(WARM_UP_STEP).await;
-        if s.op() != OpState::Starting {
-            continue;
+        if s.op() == OpState::Starting && backend.weigh(&s, clock::mono_ms()) {
+            backend.state_changed();
         }
-        let full = s.user_weight.load(Relaxed) * WEIGHT_SCALE;
-        let passed = clock::mono_ms().saturating_sub(s.last_change_ms.load(Relaxed));
-        if passed >= s.conf.slowstart_ms {
-            s.effective_weight.store(full, Relaxed);
-            s.set_op(OpState::Running);
-        } else {
-            let now = u64::from(full) * passed / s.conf.slowstart_ms.max(1);
-            s.effective_weight.store((now as u32).max(1), Relaxed);
-        }
-        backend.state_changed();
     }
 }
 

@@ -1,0 +1,65 @@
+//! Who serves which request: the same configuration and the same requests, put to Sluice and to Debian's haproxy, with
+//! weights, states and loads that change in between.
+//!
+//! `balancing/cases.txt` holds the answers, recorded from haproxy 2.6 (`UPDATE=1 cargo test -p sluice --test balancing`
+//! records them again, `CASE=name` plays one case alone); `balancing/README.md` tells what its lines mean.
+
+mod balance;
+
+use std::path::{Path, PathBuf};
+
+use balance::cases::{Case, Step, read, record};
+use balance::origin::Origins;
+use balance::proxy::Proxy;
+
+#[test]
+fn requests_go_where_haproxy_sends_them() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/balancing/cases.txt");
+    let mut cases = read(&path);
+    if let Ok(only) = std::env::var("CASE") {
+        cases.retain(|case| case.name.starts_with(&only));
+    }
+    let origins = Origins::start();
+    let sluice = PathBuf::from(env!("CARGO_BIN_EXE_sluice"));
+    let theirs = find("haproxy");
+    let (ours, theirs) = std::thread::scope(|scope| {
+        let theirs = theirs.map(|program| {
+            let (cases, origins) = (&cases, &origins);
+            scope.spawn(move || Proxy::start(&program, cases, origins).play_all(cases))
+        });
+        let ours = Proxy::start(&sluice, &cases, &origins).play_all(&cases);
+        (ours, theirs.map(|t| t.join().expect("haproxy plays")))
+    });
+    if std::env::var_os("UPDATE").is_some() {
+        return record(&path, &theirs.expect("haproxy records the answers"));
+    }
+    if theirs.is_none() {
+        eprintln!("haproxy is not installed: sluice is checked against the recorded answers alone");
+    }
+    let mut wrong = String::new();
+    let mut all = 0;
+    let mut judge = |who: &str, case: &Case, step: &Step, got: &str| {
+        all += 1;
+        if let Err(why) = step.holds(got) {
+            let (line, name, text) = (step.line, &case.name, &step.text);
+            wrong += &format!("{line}: [{name}] {text}\n    {who} {why}\n");
+        }
+    };
+    for case in &cases {
+        for step in &case.steps {
+            judge("sluice", case, step, &ours[&step.line]);
+            if let Some(theirs) = &theirs {
+                judge("haproxy", case, step, &theirs[&step.line]);
+            }
+        }
+    }
+    assert!(all > 0, "no such case");
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':')
+        .map(|d| Path::new(d).join(program))
+        .find(|p| p.is_file())
+}
