@@ -53,7 +53,7 @@ pub struct ParseCtx<'a> {
 #[derive(Clone)]
 pub struct Step {
     pub def: &'static ConvDef,
-    pub args: Arc<Vec<Arg>>,
+    pub args: Arc<[Arg]>,
     pub cast: Option<Type>,
 }
 
@@ -61,7 +61,7 @@ pub struct Step {
 #[derive(Clone)]
 pub struct Expr {
     pub fetch: &'static FetchDef,
-    pub args: Arc<Vec<Arg>>,
+    pub args: Arc<[Arg]>,
     pub steps: Arc<[Step]>,
     /// The type of the result.
     pub out: Type,
@@ -138,7 +138,7 @@ impl Expr {
         }
         let expr = Expr {
             fetch: def,
-            args: Arc::new(args),
+            args: args.into(),
             steps: steps.into(),
             out,
             text: text[..end].into(),
@@ -194,6 +194,15 @@ impl Expr {
             sample.not_last |= not_last;
         }
         Ok(sample)
+    }
+
+    /// The fetch's function, when there is nothing but the fetch.
+    #[inline]
+    pub(crate) fn plain(&self) -> Option<fetch::FetchFn> {
+        match self.fetch.run {
+            fetch::Run::Fn(run) if self.steps.is_empty() => Some(run),
+            _ => None,
+        }
     }
 
     /// The sample cast to `to`; [`Absent::Never`] when it has no such form.
@@ -271,7 +280,7 @@ impl Step {
         let cast = (!matches!(def.input, Type::Any | Type::Same)).then_some(def.input);
         let step = Step {
             def,
-            args: Arc::new(args),
+            args: args.into(),
             cast,
         };
         Ok((step, end))

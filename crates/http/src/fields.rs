@@ -3,7 +3,7 @@
 use crate::chars::{is_blank, skip_text, skip_token};
 use crate::error::{ErrorKind, ParseError};
 use crate::framing::Coding;
-use crate::headers::{Headers, Line, defuse, tag_of};
+use crate::headers::{Headers, Line, defuse, name_bit, tag_of};
 use crate::lists::list_items;
 use crate::message::Noticed;
 use crate::scan::{HeadScan, Limits, Step};
@@ -235,6 +235,8 @@ fn store(
     }
     let name = input.get(line.name.0..line.name.1).unwrap_or_default();
     let tag = tag_of(name);
+    let bit = name_bit(tag);
+    headers.names |= bit;
     headers.lines.push(Line {
         name: (line.name.0 - scan.fields) as u32,
         name_len: name.len() as u32,
@@ -243,7 +245,7 @@ fn store(
         tag,
         canonical: line.canonical,
     });
-    if NOTICED & noticed_bit(tag) == 0 {
+    if NOTICED & bit == 0 {
         return Ok(());
     }
     let value = input.get(line.value.0..line.value.1).unwrap_or_default();
@@ -251,8 +253,7 @@ fn store(
         .map_err(|kind| ParseError::new(kind, line.value.0))
 }
 
-/// One bit for each name that `notice` knows, by length and first letter: rules out nearly all others
-/// before any text is compared.
+/// The bits of the names that `notice` knows: they rule out most others before any text is compared.
 const NOTICED: u64 = {
     let names: [&[u8]; 8] = [
         b"te",
@@ -267,16 +268,11 @@ const NOTICED: u64 = {
     let mut bits = 0;
     let mut i = 0;
     while i < names.len() {
-        bits |= noticed_bit(tag_of(names[i]));
+        bits |= name_bit(tag_of(names[i]));
         i += 1;
     }
     bits
 };
-
-#[inline]
-const fn noticed_bit(tag: u32) -> u64 {
-    1 << (((tag >> 16) ^ (tag >> 8)) & 63)
-}
 
 /// Notes the headers that decide framing and the connection's fate. Apart from the loop over the
 /// lines, which is the faster for being small.
@@ -327,7 +323,7 @@ pub(crate) fn take_bytes(section: &[u8], headers: &mut Headers, folded: bool) {
     headers.buf.clear();
     headers.buf.extend_from_slice(section);
     if folded {
-        let Headers { buf, lines } = headers;
+        let Headers { buf, lines, .. } = headers;
         for line in lines.iter().filter(|l| !l.canonical) {
             let start = line.value as usize;
             defuse(

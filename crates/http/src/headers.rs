@@ -34,6 +34,9 @@ pub struct Slot(u32);
 pub struct Headers {
     pub(crate) buf: Vec<u8>,
     pub(crate) lines: Vec<Line>,
+    /// The [`name_bit`]s of all lines there were: most names that are looked for are not there, and then no line is
+    /// looked at.
+    pub(crate) names: u64,
 }
 
 /// A header line whose name and value are known beforehand: it is added by one copy.
@@ -76,6 +79,12 @@ pub(crate) const fn tag_of(name: &[u8]) -> u32 {
     len << 16 | ((first | 0x20) as u32) << 8 | (last | 0x20) as u32
 }
 
+/// One bit of 64 for a name, by its tag.
+#[inline]
+pub(crate) const fn name_bit(tag: u32) -> u64 {
+    1 << (tag.wrapping_mul(0x9e37_79b1) >> 26)
+}
+
 impl Headers {
     pub fn new() -> Headers {
         Headers::default()
@@ -86,6 +95,7 @@ impl Headers {
     pub fn clear(&mut self) {
         self.buf.clear();
         self.lines.clear();
+        self.names = 0;
     }
 
     /// Number of header lines.
@@ -125,13 +135,22 @@ impl Headers {
         lines.map(|(i, l)| (Slot(i as u32), self.name_of(l), self.value_of(l)))
     }
 
+    /// The lines in which one with this tag may be: none, mostly, when there is none.
+    #[inline]
+    fn lines_with(&self, tag: u32) -> &[Line] {
+        match self.names & name_bit(tag) {
+            0 => &[],
+            _ => &self.lines,
+        }
+    }
+
     /// Value of the first header called `name`, in any case.
     #[inline]
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
         let name = name.as_ref();
         let tag = tag_of(name);
         let found = self
-            .lines
+            .lines_with(tag)
             .iter()
             .find(|l| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name));
         found.map(|l| self.value_of(l))
@@ -142,7 +161,7 @@ impl Headers {
         let name = name.as_ref();
         let tag = tag_of(name);
         let found = self
-            .lines
+            .lines_with(tag)
             .iter()
             .rev()
             .find(|l| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name));
@@ -153,7 +172,7 @@ impl Headers {
     pub fn all<'a>(&'a self, name: &'a [u8]) -> impl DoubleEndedIterator<Item = &'a [u8]> + Clone {
         let tag = tag_of(name);
         let same = self
-            .lines
+            .lines_with(tag)
             .iter()
             .filter(move |l| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name));
         same.map(|l| self.value_of(l))
@@ -164,20 +183,24 @@ impl Headers {
     #[inline]
     pub fn find_from(&self, name: &[u8], from: usize) -> Option<(usize, &[u8])> {
         let tag = tag_of(name);
-        let rest = self.lines.get(from..)?;
-        let at = match name {
-            [] => rest.iter().position(|l| l.tag != 0),
-            _ => rest
-                .iter()
-                .position(|l| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name)),
-        }?;
+        let (rest, at) = match name {
+            [] => {
+                let rest = self.lines.get(from..)?;
+                (rest, rest.iter().position(|l| l.tag != 0)?)
+            }
+            _ => {
+                let rest = self.lines_with(tag).get(from..)?;
+                let is_it = |l: &Line| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name);
+                (rest, rest.iter().position(is_it)?)
+            }
+        };
         Some((from + at, self.value_of(rest.get(at)?)))
     }
 
     /// Slots of all headers called `name`, in order.
     pub fn slots<'a>(&'a self, name: &'a [u8]) -> impl DoubleEndedIterator<Item = Slot> + 'a {
         let tag = tag_of(name);
-        let lines = self.lines.iter().enumerate();
+        let lines = self.lines_with(tag).iter().enumerate();
         let same =
             lines.filter(move |(_, l)| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name));
         same.map(|(i, _)| Slot(i as u32))
@@ -230,6 +253,7 @@ impl Headers {
             return;
         }
         self.buf.extend_from_slice(&ready.text);
+        self.names |= name_bit(ready.line.tag);
         self.lines.push(Line {
             name: start as u32 + ready.line.name,
             value: start as u32 + ready.line.value,
@@ -254,7 +278,10 @@ impl Headers {
     pub fn remove(&mut self, name: impl AsRef<[u8]>) -> usize {
         let name = name.as_ref();
         let tag = tag_of(name);
-        let Headers { buf, lines } = self;
+        if self.names & name_bit(tag) == 0 {
+            return 0;
+        }
+        let Headers { buf, lines, .. } = self;
         let mut removed = 0;
         for line in lines.iter_mut().filter(|l| l.tag == tag) {
             if slice(buf, line.name, line.name_len).eq_ignore_ascii_case(name) {
@@ -267,7 +294,7 @@ impl Headers {
 
     /// Removes all headers whose name satisfies `matches` and says how many there were.
     pub fn remove_matching(&mut self, mut matches: impl FnMut(&[u8]) -> bool) -> usize {
-        let Headers { buf, lines } = self;
+        let Headers { buf, lines, .. } = self;
         let mut removed = 0;
         for line in lines.iter_mut().filter(|l| l.tag != 0) {
             if matches(slice(buf, line.name, line.name_len)) {
@@ -317,7 +344,7 @@ impl Headers {
 
     /// Writes the names in lower case, as HTTP/2 and HTTP/3 demand.
     pub fn lowercase_names(&mut self) {
-        let Headers { buf, lines } = self;
+        let Headers { buf, lines, .. } = self;
         for line in lines.iter().filter(|l| l.tag != 0) {
             let name = line.name as usize..(line.name + line.name_len) as usize;
             buf.get_mut(name).unwrap_or_default().make_ascii_lowercase();
@@ -394,6 +421,7 @@ impl Headers {
             defuse(self.buf.get_mut(value_start..).unwrap_or_default());
         }
         self.buf.extend_from_slice(b"\r\n");
+        self.names |= name_bit(tag);
         Some(Line {
             name: start as u32,
             name_len: name_len as u32,

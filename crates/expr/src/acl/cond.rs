@@ -19,15 +19,16 @@ pub struct Cond {
 #[derive(Debug)]
 struct Inner {
     unless: bool,
-    /// Any of these...
-    suites: Vec<Vec<Term>>,
+    /// Groups of which one must pass, side by side.
+    terms: Box<[Term]>,
     warnings: Vec<ExprError>,
 }
 
-/// ...all terms of which hold.
 #[derive(Debug)]
 struct Term {
     negated: bool,
+    /// The first of a group, all terms of which must hold.
+    begins: bool,
     acl: Arc<Acl>,
 }
 
@@ -48,9 +49,9 @@ impl Cond {
             acls: Some(acls),
             ..*ctx
         };
-        let mut suites: Vec<Vec<Term>> = Vec::new();
+        let mut terms: Vec<Term> = Vec::new();
         let mut warnings = Vec::new();
-        let (mut negated, mut new_suite) = (false, true);
+        let (mut negated, mut new_group) = (false, true);
         let mut at = 1;
         while let Some(&word) = words.get(at) {
             let start = at;
@@ -61,11 +62,11 @@ impl Cond {
                 // Exclamation marks may stand alone.
                 "" => continue,
                 "||" => {
-                    (negated, new_suite) = (false, true);
+                    (negated, new_group) = (false, true);
                     continue;
                 }
                 _ if name.eq_ignore_ascii_case("or") => {
-                    (negated, new_suite) = (false, true);
+                    (negated, new_group) = (false, true);
                     continue;
                 }
                 "{" => {
@@ -89,15 +90,14 @@ impl Cond {
                     e.in_word(start).at(len - name.len()..len)
                 })?,
             };
-            let term = Term { negated, acl };
-            negated = false;
-            match suites.last_mut() {
-                Some(suite) if !new_suite => suite.push(term),
-                _ => suites.push(vec![term]),
-            }
-            new_suite = false;
+            terms.push(Term {
+                negated,
+                begins: new_group,
+                acl,
+            });
+            (negated, new_group) = (false, false);
         }
-        if suites.is_empty() {
+        if terms.is_empty() {
             let always = if unless { "always" } else { "never" };
             warnings.push(ExprError::new(format!(
                 "this condition has no term: it {always} applies"
@@ -106,7 +106,7 @@ impl Cond {
         Ok(Cond {
             inner: Arc::new(Inner {
                 unless,
-                suites,
+                terms: terms.into(),
                 warnings,
             }),
         })
@@ -118,7 +118,7 @@ impl Cond {
     }
 
     fn acls(&self) -> impl Iterator<Item = &Acl> {
-        self.inner.suites.iter().flatten().map(|t| &*t.acl)
+        self.inner.terms.iter().map(|t| &*t.acl)
     }
 
     /// A sentence when something in this condition can never match at `place` because the data it looks at is not
@@ -171,34 +171,31 @@ impl Cond {
     }
 
     fn test(&self, env: &dyn Env, is_final: bool) -> Tri {
-        let mut result = Tri::Fail;
-        for suite in &self.inner.suites {
-            match suite_passes(suite, env, is_final) {
-                Tri::Pass => return Tri::Pass,
-                Tri::Miss => result = Tri::Miss,
-                Tri::Fail => {}
+        // what the groups before came to, and what the current one has come to so far
+        let (mut result, mut group) = (Tri::Fail, Tri::Fail);
+        for term in &self.inner.terms {
+            if term.begins {
+                match group {
+                    Tri::Pass => return Tri::Pass,
+                    Tri::Miss => result = Tri::Miss,
+                    Tri::Fail => {}
+                }
+            } else if group != Tri::Pass {
+                continue;
+            }
+            group = term.acl.eval(env, is_final);
+            if term.negated {
+                group = group.negated();
             }
         }
-        result
+        match group {
+            Tri::Fail => result,
+            decided => decided,
+        }
     }
 
     /// Binds the names used by its ACLs.
     pub fn resolve(&self, names: &dyn Names) -> Vec<ExprError> {
         self.acls().flat_map(|a| a.resolve(names)).collect()
     }
-}
-
-fn suite_passes(suite: &[Term], env: &dyn Env, is_final: bool) -> Tri {
-    for term in suite {
-        let result = term.acl.eval(env, is_final);
-        let result = if term.negated {
-            result.negated()
-        } else {
-            result
-        };
-        if result != Tri::Pass {
-            return result;
-        }
-    }
-    Tri::Pass
 }

@@ -11,7 +11,7 @@ use crate::pattern::{Columns, Kind, Match, Matcher, Notation, Operator, file_hin
 use crate::place::Place;
 use crate::resolve::Names;
 use crate::suggest;
-use crate::value::{Absent, castable};
+use crate::value::{Absent, Fetched, castable};
 
 /// A criterion and the patterns it is compared with.
 #[derive(Debug)]
@@ -58,11 +58,23 @@ impl Test {
     }
 
     /// Tries all occurrences of the sample until one matches.
-    pub(super) fn eval(&self, env: &dyn Env, is_final: bool) -> Tri {
+    pub(super) fn eval<'a>(&'a self, env: &'a dyn Env, is_final: bool) -> Tri {
+        match self.expr.plain() {
+            Some(fetch) => self.eval_by(is_final, |cursor| fetch(&self.expr.args, env, cursor)),
+            None => self.eval_by(is_final, |cursor| self.expr.eval_next(env, cursor)),
+        }
+    }
+
+    #[inline]
+    fn eval_by<'a>(
+        &'a self,
+        is_final: bool,
+        mut next: impl FnMut(&mut Cursor) -> Fetched<'a>,
+    ) -> Tri {
         let mut cursor = Cursor::default();
         let unknown = if is_final { Tri::Fail } else { Tri::Miss };
         loop {
-            match self.expr.eval_next(env, &mut cursor) {
+            match next(&mut cursor) {
                 Err(Absent::Never) => return Tri::Fail,
                 Err(Absent::NotYet) => return unknown,
                 Ok(sample) if self.matcher.matches(&sample.value) => return Tri::Pass,

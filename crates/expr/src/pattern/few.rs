@@ -178,6 +178,14 @@ impl Few {
     #[inline]
     pub(super) fn matches(&self, value: &Value<'_>) -> bool {
         match self {
+            Few::Bytes(_) | Few::Networks(_) | Few::Numbers(_) => {}
+            text => {
+                if let Value::Str(sample) = value {
+                    return text.matches_text(sample);
+                }
+            }
+        }
+        match self {
             Few::Numbers(ranges) => int_of(value).is_some_and(|n| hold(ranges, n)),
             Few::Networks(networks) => {
                 ip_of(value).is_some_and(|ip| networks.iter().any(|n| n.contains(ip)))

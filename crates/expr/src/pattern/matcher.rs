@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::few::Few;
 use super::list::List;
 use super::method::Match;
@@ -12,7 +14,8 @@ use crate::value::Value;
 #[derive(Debug, Clone)]
 pub struct Matcher {
     method: Match,
-    lists: Vec<Compared>,
+    /// Most have one.
+    lists: SmallVec<[Compared; 1]>,
 }
 
 /// One list of a matcher.
