@@ -308,7 +308,7 @@ pub const FIELDS: &[Field] = fields! {
         Row::Frontend(_, p) => u32v(match p.fe_maxconn.load(Relaxed) { 0 => at.rt.maxconn.load(Relaxed), n => n }),
         Row::Listener(_, l) => u32v(l.maxconn.load(Relaxed)),
         Row::Server(_, _, s) => match s.maxconn.load(Relaxed) { 0 => None, n => u32v(n) },
-        Row::Backend(p, _) => u32v(p.fullconn),
+        Row::Backend(_, p) => u32v(p.fullconn),
     };
     "stot" "MCP" |r, at| r.serving().map(|c| c.sess_total.value()).or(r.frontend().map(|c| c.sess_total.value())).or(r.listener().map(|c| c.sess_total.value())).map(V::U64);
     "bin" "MCP" |r, at| r.serving().map(|c| c.bytes_in.value()).or(r.frontend().map(|c| c.bytes_in.value())).or(r.listener().map(|c| c.bytes_in.value())).map(V::U64);

@@ -4,6 +4,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use sluice_config::model::Options;
 use sluice_expr::ServerId;
 
 use crate::news::{Change, Event};
@@ -119,8 +120,9 @@ impl Runtime {
             (_, false, true, false) => Some(Event::LeavesDrain),
             _ => None,
         };
+        let requeued = self.requeued(id, was & (admin::MAINT | admin::DRAIN) == 0);
         if let Some(event) = event {
-            self.tell(id, event, via);
+            self.tell(id, event, via, requeued);
         }
         let (set, clear) = inherited(s);
         for follower in self.followers(id) {
@@ -154,13 +156,14 @@ impl Runtime {
         }
     }
 
-    fn tell(&self, server: ServerId, event: Event, via: Option<ServerId>) {
+    fn tell(&self, server: ServerId, event: Event, via: Option<ServerId>, requeued: u32) {
         let usable = self.proxy(server.backend).usable_by_kind();
         self.news.add(Change {
             server,
             event,
             via,
             usable,
+            requeued,
         });
     }
 
@@ -185,13 +188,21 @@ impl Runtime {
         self.change_op_telling(id, op, event, now_ms);
     }
 
-    /// Sets the operational state of a server and of those that track it.
-    pub fn change_op(&self, id: ServerId, op: OpState, now_ms: u64) {
-        self.change_op_telling(id, op, None, now_ms);
+    /// Sets the operational state of a server and of those that track it. How many requests that waited for it look
+    /// for another one now.
+    pub fn change_op(&self, id: ServerId, op: OpState, now_ms: u64) -> u32 {
+        self.change_op_telling(id, op, None, now_ms)
     }
 
-    fn change_op_telling(&self, id: ServerId, op: OpState, event: Option<Event>, now_ms: u64) {
+    fn change_op_telling(
+        &self,
+        id: ServerId,
+        op: OpState,
+        event: Option<Event>,
+        now_ms: u64,
+    ) -> u32 {
         let s = self.server(id);
+        let was_willing = s.is_willing();
         let was = s.accepts_persistent();
         s.set_op(op);
         let is = s.accepts_persistent();
@@ -201,12 +212,13 @@ impl Runtime {
         if was && !is && s.conf.on_marked_down_shutdown_sessions {
             self.shutdown_sessions(id, b'D');
         }
+        let requeued = self.requeued(id, was_willing);
         if let Some(event) = event {
-            self.tell(id, event, None);
+            self.tell(id, event, None, requeued);
         }
         for follower in self.followers(id) {
             let was = self.server(follower).op();
-            self.change_op(follower, op, now_ms);
+            let requeued = self.change_op(follower, op, now_ms);
             let event = match (was, op) {
                 (OpState::Stopped, OpState::Stopped) | (OpState::Stopping, OpState::Stopping) => {
                     continue;
@@ -216,9 +228,10 @@ impl Runtime {
                 (OpState::Stopped | OpState::Stopping, _) => Event::WentUp,
                 _ => continue,
             };
-            self.tell(follower, event, Some(id));
+            self.tell(follower, event, Some(id), requeued);
         }
         self.settle(id, now_ms);
+        requeued
     }
 
     /// A weight as commands and agents write it: a number, or a percentage of the configured one.
@@ -257,7 +270,7 @@ impl Runtime {
             s.minconn.store(maxconn, Relaxed);
         }
         s.maxconn.store(maxconn, Relaxed);
-        self.kick(id);
+        self.proxy(id.backend).kick();
     }
 
     /// Ends the sessions on a server; logs show why by that character: `K` for a command, `D` for a server that went
@@ -311,15 +324,21 @@ impl Runtime {
         if !s.accepts_persistent() {
             s.queue.wake_all();
         }
-        self.kick(id);
+        p.kick();
         if p.usable_servers() == 0 {
             p.queue.wake_all();
         }
     }
 
-    fn kick(&self, id: ServerId) {
-        let fullconn = self.model.proxy(id.backend).fullconn;
-        self.proxy(id.backend).kick(fullconn);
+    /// When a server has just left the balancing: with `option redispatch` those who wait for it go to others. How many.
+    fn requeued(&self, id: ServerId, was_willing: bool) -> u32 {
+        let p = self.model.proxy(id.backend);
+        let s = self.server(id);
+        let leaves = was_willing && !s.is_willing();
+        if !leaves || p.redispatch == 0 || p.options.contains(Options::PERSIST) {
+            return 0;
+        }
+        s.queue.send_away()
     }
 }
 
@@ -376,11 +395,11 @@ impl ProxyState {
     }
 
     /// Grants free slots to waiters: after one joined, after a server came up or its `maxconn` grew.
-    pub fn kick(&self, fullconn: u32) {
+    pub fn kick(&self) {
         for server in &self.servers {
             let usable = self.balancer.uses(server.id.index);
             while (!server.queue.is_empty() || (usable && !self.queue.is_empty()))
-                && server.take_slot(self.be.sessions.now(), fullconn)
+                && server.take_slot(self.be.sessions.now(), self.fullconn)
             {
                 let index = server.id.index;
                 let granted = server.queue.grant(index) || (usable && self.queue.grant(index));

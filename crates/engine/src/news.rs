@@ -26,6 +26,8 @@ pub struct Change {
     pub via: Option<ServerId>,
     /// Active and backup servers of the backend that balancing could use right after it.
     pub usable: (usize, usize),
+    /// Requests that waited for it and were sent to others.
+    pub requeued: u32,
 }
 
 /// Changes not written down yet.

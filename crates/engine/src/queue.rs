@@ -28,9 +28,40 @@ type Key = (i32, i64, u64);
 /// Where a waiter is told that it may go on.
 #[derive(Debug)]
 struct Slot {
-    /// Server index + 1 once granted, 0 while waiting.
+    /// [`WAITING`], [`AWAY`], or the index of the server whose slot was granted.
     granted: AtomicI64,
+    /// It wants this server and no other: it is not sent away.
+    stays: bool,
     waker: Mutex<Option<Waker>>,
+}
+
+const WAITING: i64 = -1;
+const AWAY: i64 = -2;
+
+/// What a waiter is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// A slot of that server is the waiter's.
+    Server(u32),
+    /// The server takes no more: look for another.
+    Away,
+}
+
+impl Slot {
+    fn tell(&self, what: i64) {
+        self.granted.store(what, Release);
+        self.wake();
+    }
+    fn wake(&self) {
+        let waker = self
+            .waker
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
 }
 
 /// A place in a queue. Give it back with [`Queue::leave`] when it is no longer wanted.
@@ -50,13 +81,14 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Takes a place behind those of the same or a better priority.
-    pub fn join(&self, class: i32, offset_ms: i32, now_ms: u64) -> Ticket {
+    /// Takes a place behind those of the same or a better priority. Who `stays` cannot be sent away.
+    pub fn join(&self, class: i32, offset_ms: i32, now_ms: u64, stays: bool) -> Ticket {
         let mut w = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         w.next_seq += 1;
         let key = (class, now_ms as i64 + i64::from(offset_ms), w.next_seq);
         let slot = Arc::new(Slot {
-            granted: AtomicI64::new(0),
+            granted: AtomicI64::new(WAITING),
+            stays,
             waker: Mutex::new(None),
         });
         let ahead = w.by_key.range(..key).count() as u32;
@@ -78,20 +110,26 @@ impl Queue {
             self.len.store(w.by_key.len() as u32, Release);
             slot
         };
-        slot.granted.store(i64::from(index) + 1, Release);
-        let waker = slot
-            .waker
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        slot.tell(i64::from(index));
         true
     }
 
-    /// Gives a place up. The server index when a slot had been granted meanwhile: the caller owns it now.
-    pub fn leave(&self, ticket: &Ticket) -> Option<u32> {
+    /// Empties the queue but for those who stay: each looks for another server. How many there were.
+    pub fn send_away(&self) -> u32 {
+        let mut w = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = w.by_key.len();
+        w.by_key.retain(|_, slot| {
+            if !slot.stays {
+                slot.tell(AWAY);
+            }
+            slot.stays
+        });
+        self.len.store(w.by_key.len() as u32, Release);
+        (before - w.by_key.len()) as u32
+    }
+
+    /// Gives a place up. What was granted meanwhile, if something was: a slot is the caller's now.
+    pub fn leave(&self, ticket: &Ticket) -> Option<Grant> {
         let mut w = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         if w.by_key.remove(&ticket.key).is_some() {
             self.len.store(w.by_key.len() as u32, Release);
@@ -113,25 +151,17 @@ impl Queue {
     /// Wakes everyone without granting anything: they look at the world again (a server went down, soft stop).
     pub fn wake_all(&self) {
         let w = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        for slot in w.by_key.values() {
-            if let Some(waker) = slot
-                .waker
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take()
-            {
-                waker.wake();
-            }
-        }
+        w.by_key.values().for_each(|slot| slot.wake());
     }
 }
 
 impl Ticket {
-    /// The server whose slot was granted, once it was.
-    pub fn granted(&self) -> Option<u32> {
+    /// What the waiter was told, once it was.
+    pub fn granted(&self) -> Option<Grant> {
         match self.slot.granted.load(Acquire) {
-            0 => None,
-            n => Some((n - 1) as u32),
+            WAITING => None,
+            AWAY => Some(Grant::Away),
+            index => Some(Grant::Server(index as u32)),
         }
     }
     /// Asks to be woken when something is granted. Check [`Ticket::granted`] after this, not before.
@@ -168,29 +198,43 @@ mod tests {
     #[test]
     fn class_comes_before_time_and_time_before_arrival() {
         let q = Queue::default();
-        let late = q.join(0, 0, 20);
-        let early = q.join(0, 0, 10);
-        let hurried = q.join(0, -15, 20);
-        let urgent = q.join(-1, 0, 30);
+        let late = q.join(0, 0, 20, false);
+        let early = q.join(0, 0, 10, false);
+        let hurried = q.join(0, -15, 20, false);
+        let urgent = q.join(-1, 0, 30, false);
         assert_eq!(
             (late.ahead, early.ahead, hurried.ahead, urgent.ahead),
             (0, 0, 0, 0)
         );
-        assert_eq!(q.join(0, 0, 20).ahead, 4);
+        assert_eq!(q.join(0, 0, 20, false).ahead, 4);
         for t in [&urgent, &hurried, &early, &late] {
             assert!(t.granted().is_none());
             assert!(q.grant(3));
-            assert_eq!(t.granted(), Some(3));
+            assert_eq!(t.granted(), Some(Grant::Server(3)));
         }
     }
 
     #[test]
     fn one_who_leaves_too_late_owns_the_slot() {
         let q = Queue::default();
-        let t = q.join(0, 0, 0);
+        let t = q.join(0, 0, 0, false);
         assert!(q.grant(5));
-        assert_eq!(q.leave(&t), Some(5));
+        assert_eq!(q.leave(&t), Some(Grant::Server(5)));
         assert!(!q.grant(5), "nobody waits any more");
+    }
+
+    #[test]
+    fn who_is_sent_away_looks_elsewhere_and_who_stays_waits() {
+        let q = Queue::default();
+        let (other, same) = (q.join(0, 0, 0, false), q.join(0, 0, 0, true));
+        q.send_away();
+        assert_eq!(
+            (other.granted(), same.granted(), q.len()),
+            (Some(Grant::Away), None, 1)
+        );
+        assert_eq!(q.leave(&other), Some(Grant::Away));
+        assert!(q.grant(2));
+        assert_eq!(same.granted(), Some(Grant::Server(2)));
     }
 
     #[test]
@@ -202,7 +246,7 @@ mod tests {
         let tickets: Vec<_> = wakes
             .iter()
             .map(|w| {
-                let t = q.join(0, 0, 0);
+                let t = q.join(0, 0, 0, false);
                 t.register(&w.clone().into());
                 t
             })
@@ -224,7 +268,7 @@ mod tests {
                 let (q, kept) = (&q, &kept);
                 s.spawn(move || {
                     for k in 0..200 {
-                        let t = q.join((n % 2) as i32, 0, k);
+                        let t = q.join((n % 2) as i32, 0, k, false);
                         if q.leave(&t).is_some() {
                             kept.fetch_add(1, Relaxed);
                         }
@@ -256,11 +300,11 @@ mod tests {
             let mut tickets: Vec<Ticket> = Vec::new();
             // (class, due, ticket), and whom each was granted
             let mut waiting: Vec<(i32, i64, usize)> = Vec::new();
-            let mut granted: Vec<Option<u32>> = Vec::new();
+            let mut granted: Vec<Option<Grant>> = Vec::new();
             for (now, step) in steps.into_iter().enumerate() {
                 match step {
                     Step::Join(class, offset) => {
-                        tickets.push(q.join(class, offset, now as u64));
+                        tickets.push(q.join(class, offset, now as u64, false));
                         waiting.push((class, now as i64 + i64::from(offset), granted.len()));
                         granted.push(None);
                         waiting.sort();
@@ -268,7 +312,7 @@ mod tests {
                     Step::Grant => {
                         prop_assert_eq!(q.grant(now as u32), !waiting.is_empty());
                         if !waiting.is_empty() {
-                            granted[waiting.remove(0).2] = Some(now as u32);
+                            granted[waiting.remove(0).2] = Some(Grant::Server(now as u32));
                         }
                     }
                     Step::Leave(which) if !tickets.is_empty() => {

@@ -77,6 +77,8 @@ pub struct ProxyState {
     pub balancer: Balancer,
     pub dynamic_cookies: DynamicCookies,
     pub queue: Queue,
+    /// `fullconn`, or a tenth of what its frontends may bring.
+    pub fullconn: u32,
     /// Current frontend `maxconn` (`set maxconn frontend`), 0: none.
     pub fe_maxconn: AtomicU32,
     /// `enable`/`disable frontend`, `shutdown frontend`.
@@ -282,7 +284,10 @@ pub fn build(model: Arc<Model>, start: StartInfo) -> Runtime {
     let proxies = model
         .proxies
         .iter()
-        .map(|p| Arc::new(proxy_state(p, start.now)))
+        .map(|p| {
+            let fullconn = fullconn(&model, p, start.maxconn);
+            Arc::new(proxy_state(p, fullconn, start.now))
+        })
         .collect::<Vec<_>>();
     for p in &proxies {
         p.state_changed();
@@ -322,7 +327,25 @@ pub struct StartInfo {
     pub maxpipes: u32,
 }
 
-fn proxy_state(p: &model::Proxy, now: Now) -> ProxyState {
+/// The sessions at which a backend is full: `fullconn`, or a tenth of the `maxconn` of all frontends that name it.
+fn fullconn(model: &Model, backend: &model::Proxy, maxconn: u32) -> u32 {
+    if backend.fullconn > 0 {
+        return backend.fullconn;
+    }
+    let leads_there = |f: &&Arc<model::Proxy>| {
+        f.is_frontend()
+            && (f.id == backend.id
+                || f.default_backend == Some(backend.id)
+                || f.use_backends.iter().any(
+                    |u| matches!(u.target, model::BackendTarget::Static(id) if id == backend.id),
+                ))
+    };
+    let frontends = model.proxies.iter().filter(leads_there);
+    let most = frontends.map(|f| u64::from(if f.maxconn > 0 { f.maxconn } else { maxconn }));
+    u32::try_from(most.sum::<u64>().div_ceil(10)).unwrap_or(u32::MAX)
+}
+
+fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now) -> ProxyState {
     let now_ms = now.mono_us / 1000;
     let servers: Vec<_> = p
         .servers
@@ -356,6 +379,7 @@ fn proxy_state(p: &model::Proxy, now: Now) -> ProxyState {
         queue: Queue::default(),
         servers,
         listeners,
+        fullconn,
         fe_maxconn: AtomicU32::new(p.maxconn),
         disabled: AtomicBool::new(p.disabled),
         stopped: AtomicBool::new(false),

@@ -131,25 +131,18 @@ fn show_info(c: &mut Call<'_>) -> String {
 
 fn show_stat(c: &mut Call<'_>) -> String {
     let mut w = Wanted::default();
-    let mut numbers = c.args.iter().filter_map(|a| a.parse::<i64>().ok());
-    if let (Some(iid), Some(kinds), Some(sid)) = (numbers.next(), numbers.next(), numbers.next()) {
-        w.proxy = u32::try_from(iid).ok();
-        w.kinds = u32::try_from(kinds).ok();
-        w.sid = u32::try_from(sid).ok();
-    } else if let Some(name) = c.args.first().filter(|a| {
-        !["desc", "json", "no-maint", "typed", "up"].contains(*a) && a.parse::<i64>().is_err()
-    }) {
-        match c
-            .host
-            .runtime()
-            .model
-            .proxies
-            .iter()
-            .find(|p| *p.name == **name)
-        {
-            Some(p) => w.proxy = Some(p.puid),
-            None => return "No such proxy.\n".into(),
-        }
+    // `[{<iid>|<proxy>} <type> <sid>]`: all three or none, a negative number for any
+    if !c.arg(2).is_empty() {
+        let number = |at: usize| c.arg(at).parse::<i64>().unwrap_or(0);
+        w.proxy = match c.arg(0).parse::<i64>() {
+            Ok(iid) => u32::try_from(iid).ok(),
+            Err(_) => match c.rt().model.proxies.iter().find(|p| *p.name == *c.arg(0)) {
+                Some(p) => Some(p.puid),
+                None => return c.error("No such proxy.\n"),
+            },
+        };
+        w.kinds = u32::try_from(number(1)).ok();
+        w.sid = u32::try_from(number(2)).ok();
     }
     w.up = c.args.contains(&"up");
     w.no_maint = c.args.contains(&"no-maint");

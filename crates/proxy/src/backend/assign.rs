@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use sluice_config::model::{Options, ServerTarget};
 use sluice_engine::balance::Ask;
-use sluice_engine::queue::{Queue, Ticket};
+use sluice_engine::queue::{Grant, Queue, Ticket};
 use sluice_engine::{ProxyState, ServerState};
 use sluice_expr::ServerId;
 
@@ -54,12 +54,12 @@ pub async fn assign(
     if let Some(i) = attempts.wanted {
         let server = &state.servers[i as usize];
         if server.accepts_persistent() || attempts.forced {
-            if server.take_slot(state.be.sessions.now(), s.backend().fullconn) {
+            if server.take_slot(state.be.sessions.now(), state.fullconn) {
                 return Ok(chosen(s, &w, server));
             }
             let max = server.conf.maxqueue;
             if max == 0 || server.queue.len() < max {
-                return Box::pin(wait(s, client, &w, state, Some(i))).await;
+                return Box::pin(wait(s, client, &w, attempts, Some(i))).await;
             }
             if !s.backend().options.contains(Options::PERSIST) && s.backend().redispatch == 0 {
                 return Err(NoServer::QueueFull);
@@ -77,7 +77,7 @@ pub async fn assign(
             avoid: attempts.avoid,
             random: w.random(),
             backend_sessions: state.be.sessions.now(),
-            fullconn: s.backend().fullconn,
+            fullconn: state.fullconn,
         };
         let index =
             preferred(s, state, attempts).or_else(|| state.balancer.choose(&state.servers, &ask));
@@ -87,14 +87,18 @@ pub async fn assign(
             return Ok(chosen(s, &w, server));
         }
         if hash.is_some() {
-            // the key belongs to this server: wait for it
-            return Box::pin(wait(s, client, &w, state, Some(i))).await;
+            // the key belongs to this server: it waits there or nowhere
+            let max = server.conf.maxqueue;
+            if max > 0 && server.queue.len() >= max {
+                return Err(NoServer::QueueFull);
+            }
+            return Box::pin(wait(s, client, &w, attempts, Some(i))).await;
         }
     }
     if state.usable_servers() == 0 {
         return Err(NoServer::NoneUsable);
     }
-    Box::pin(wait(s, client, &w, state, None)).await
+    Box::pin(wait(s, client, &w, attempts, None)).await
 }
 
 /// `option prefer-last-server`: the one that served this client before, if it is usable and not full.
@@ -120,7 +124,7 @@ fn too_many_wait(s: &Stream, server: &ServerState) -> bool {
         .max_keep_alive_queue
         .and_then(|n| u32::try_from(n).ok());
     let full = || {
-        let limit = server.dynamic_maxconn(s.be_state().be.sessions.now(), s.backend().fullconn);
+        let limit = server.dynamic_maxconn(s.be_state().be.sessions.now(), s.be_state().fullconn);
         limit > 0 && server.served.load(Relaxed) >= limit
     };
     most.is_some_and(|most| full() && server.queue.len() >= most)
@@ -136,9 +140,10 @@ async fn wait(
     s: &mut Stream,
     client: &mut Client,
     w: &Rc<Worker>,
-    state: &ProxyState,
+    attempts: &Attempts,
     index: Option<u32>,
 ) -> Result<Slot, NoServer> {
+    let state = w.runtime().proxy(s.info.backend);
     let (queue, counters) = match index {
         Some(i) => (
             &state.servers[i as usize].queue,
@@ -150,6 +155,7 @@ async fn wait(
         s.info.prio_class,
         s.info.prio_offset,
         crate::clock::now_us() / 1000,
+        attempts.forced,
     );
     counters.queued.enter();
     match index {
@@ -165,12 +171,22 @@ async fn wait(
         settled: false,
     };
     // a slot may have become free between the look and the joining
-    state.kick(w.model().proxy(state.id).fullconn);
-    let outcome = wait_in(s, client, place, index).await;
+    state.kick();
+    let outcome = wait_in(s, client, place, index, attempts.forced).await;
     counters.queued.leave();
-    let server = outcome?;
-    s.tick();
-    Ok(chosen(s, w, &state.servers[server as usize]))
+    match outcome? {
+        Grant::Server(server) => {
+            s.tick();
+            Ok(chosen(s, w, &state.servers[server as usize]))
+        }
+        Grant::Away => {
+            let elsewhere = Attempts {
+                wanted: None,
+                ..*attempts
+            };
+            Box::pin(assign(s, client, &elsewhere)).await
+        }
+    }
 }
 
 async fn wait_in(
@@ -178,19 +194,20 @@ async fn wait_in(
     client: &mut Client,
     mut place: Place<'_>,
     index: Option<u32>,
-) -> Result<u32, NoServer> {
+    forced: bool,
+) -> Result<Grant, NoServer> {
     let deadline = after_ms(s.queue_timeout_ms());
     let abort_on_close = s.backend().options.contains(Options::ABORTONCLOSE);
     let outcome = std::future::poll_fn(|cx| {
         place.ticket.register(cx.waker());
-        if let Some(server) = place.ticket.granted() {
-            return Poll::Ready(Ok(server));
+        if let Some(grant) = place.ticket.granted() {
+            return Poll::Ready(Ok(grant));
         }
         let hopeless = match index {
             Some(i) => !place.state.servers[i as usize].accepts_persistent(),
             None => place.state.usable_servers() == 0,
         };
-        if hopeless {
+        if hopeless && !forced {
             return Poll::Ready(Err(NoServer::NoneUsable));
         }
         if abort_on_close && client.input.is_none() && client_gone(client, cx) {
@@ -240,7 +257,7 @@ impl Drop for Place<'_> {
             return;
         }
         // granted in the same moment: pass the slot on
-        if let Some(server) = self.queue.leave(&self.ticket) {
+        if let Some(Grant::Server(server)) = self.queue.leave(&self.ticket) {
             release(self.w, self.state.servers[server as usize].id);
         }
     }
@@ -257,7 +274,7 @@ pub fn release(w: &Worker, id: ServerId) {
         if server.queue.is_empty() && state.queue.is_empty() {
             return;
         }
-        return state.kick(w.model().proxy(id.backend).fullconn);
+        return state.kick();
     }
     // a backup serves the backend's queue only while balancing uses it
     let used = state.balancer.uses(id.index);
@@ -278,7 +295,7 @@ pub fn release(w: &Worker, id: ServerId) {
     server.served.fetch_sub(1, Relaxed);
     state.balancer.gave_back(id.index);
     if !server.queue.is_empty() || !state.queue.is_empty() {
-        state.kick(w.model().proxy(id.backend).fullconn);
+        state.kick();
     }
 }
 

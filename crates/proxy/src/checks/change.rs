@@ -43,8 +43,8 @@ pub fn went_up(c: &Checked, h: &Health) {
 
 pub fn went_down(c: &Checked, h: &Health) {
     let s = &c.server;
-    let requeued = s.queue.len();
-    c.shared
+    let requeued = c
+        .shared
         .runtime
         .change_op(s.id, OpState::Stopped, clock::mono_ms());
     let text = format!(
@@ -72,7 +72,7 @@ pub fn went_stopping(c: &Checked, h: &Health) {
         return;
     }
     let rt = &c.shared.runtime;
-    rt.change_op(c.server.id, OpState::Stopping, clock::mono_ms());
+    let requeued = rt.change_op(c.server.id, OpState::Stopping, clock::mono_ms());
     tell(
         c,
         LEVEL_NOTICE,
@@ -80,7 +80,7 @@ pub fn went_stopping(c: &Checked, h: &Health) {
             "{} is stopping{}. {}",
             title(c),
             why(c, h),
-            online(c, c.backend.usable_by_kind(), 0)
+            online(c, c.backend.usable_by_kind(), requeued)
         ),
     );
     tell_if_empty(c);
@@ -171,19 +171,28 @@ fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
         Event::EntersMaint => {
             format!(
                 "{title} is going DOWN for maintenance{via}. {}",
-                standing(&c, change.usable, 0)
+                standing(&c, change.usable, change.requeued)
             )
         }
-        Event::WentDown => format!("{title} is DOWN{by}. {}", standing(&c, change.usable, 0)),
-        Event::WentUp => format!("{title} is UP{by}. {}", online(&c, change.usable, 0)),
-        Event::Stops => format!("{title} is stopping{by}. {}", online(&c, change.usable, 0)),
+        Event::WentDown => format!(
+            "{title} is DOWN{by}. {}",
+            standing(&c, change.usable, change.requeued)
+        ),
+        Event::WentUp => format!(
+            "{title} is UP{by}. {}",
+            online(&c, change.usable, change.requeued)
+        ),
+        Event::Stops => format!(
+            "{title} is stopping{by}. {}",
+            online(&c, change.usable, change.requeued)
+        ),
         Event::LeavesMaint if via.is_empty() => {
             format!("{title} is UP/READY (leaving forced maintenance).")
         }
         Event::LeavesMaint => format!("{title} is UP/READY (leaving maintenance)."),
         Event::EntersDrain => format!(
             "{title} enters drain state{via}. {}",
-            online(&c, change.usable, 0)
+            online(&c, change.usable, change.requeued)
         ),
         Event::LeavesDrain => format!("{title} is UP (leaving forced drain)."),
     };

@@ -27,6 +27,8 @@ pub struct Step {
     pub action: Action,
     /// `None` for `?`: not recorded yet.
     pub expect: Option<String>,
+    /// What Sluice answers if not the same (`| sluice ANSWER` behind haproxy's).
+    pub ours: Option<String>,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,14 @@ pub enum Action {
     Share(Request),
     /// The same of turns that may begin anywhere: give or take one.
     Tally(Request),
+    /// Requests that have to wait for a server. Answers where they wait: in the servers' queues, and the backend's.
+    Queue(Request),
+    /// A client that waits leaves, by its number.
+    Leave(usize),
+    /// Who served the waiting requests.
+    Done,
+    /// The order in which the waiting requests were served.
+    Order,
     /// Finishes held requests, by their numbers or all.
     Free(Vec<usize>),
     /// A runtime command; waits for the answer that is expected if it may come late.
@@ -59,8 +69,10 @@ pub struct Request {
 
 impl Step {
     /// Whether an answer is the one expected; the error shows it.
-    pub fn holds(&self, got: &str) -> Result<(), String> {
-        let expect = self.expect.as_deref().unwrap_or("(nothing recorded)");
+    pub fn holds(&self, got: &str, is_sluice: bool) -> Result<(), String> {
+        let ours = self.ours.as_ref().filter(|_| is_sluice);
+        let expect = ours.or(self.expect.as_ref());
+        let expect = expect.map_or("(nothing recorded)", String::as_str);
         let near = |most: fn(f64) -> f64| {
             let pairs = shares(got).into_iter().zip(shares(expect));
             let mut off = pairs.map(|(g, e)| (g - e).abs() - most(e));
@@ -127,7 +139,11 @@ pub fn record(path: &Path, answers: &Answers) {
             }
             if let Some(answer) = answers.get(&step.line) {
                 let answer = answer.escape_default();
-                lines[step.line - 1] = format!("{} = {answer}", step.text).trim_end().into();
+                let mut line = format!("{} = {answer}", step.text);
+                if let Some(ours) = step.ours {
+                    line += &format!(" | sluice {ours}");
+                }
+                lines[step.line - 1] = line.trim_end().into();
             }
         }
     }
@@ -138,6 +154,10 @@ fn step(line: usize, whole: &str) -> Option<Step> {
     let (text, expect) = match whole.rsplit_once(" =") {
         Some((text, expect)) => (text, expect.trim_start()),
         None => (whole, "?"),
+    };
+    let (expect, ours) = match expect.split_once(" | sluice ") {
+        Some((expect, ours)) => (expect, Some(ours.to_owned())),
+        None => (expect, None),
     };
     let (count, rest) = text.split_once(' ').unwrap_or((text, ""));
     let (times, what) = match count.parse() {
@@ -153,6 +173,10 @@ fn step(line: usize, whole: &str) -> Option<Step> {
         "hold" => Action::Hold(request(rest)?),
         "share" => Action::Share(request(rest)?),
         "tally" => Action::Tally(request(rest)?),
+        "queue" => Action::Queue(request(rest)?),
+        "leave" => Action::Leave(rest.parse().ok()?),
+        "done" => Action::Done,
+        "order" => Action::Order,
         "cli" => command(false),
         "late" => command(true),
         "free" => Action::Free(rest.split(' ').filter_map(|n| n.parse().ok()).collect()),
@@ -170,6 +194,7 @@ fn step(line: usize, whole: &str) -> Option<Step> {
         text: text.to_owned(),
         times,
         action,
+        ours,
         expect: (expect != "?").then(|| expect.replace("\\n", "\n").replace("\\'", "'")),
     })
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ pub struct Shared {
     let_go: Mutex<HashSet<String>>,
     changed: Condvar,
     heard: Condvar,
+    /// Requests served so far: the order of the answers.
+    served: AtomicU64,
     /// By agent port.
     agents: Mutex<HashMap<u16, Agent>>,
 }
@@ -125,7 +128,10 @@ fn serve(mut io: TcpStream, number: usize, shared: &Shared) -> std::io::Result<(
             }
         }
         std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink())?;
-        let head = format!("HTTP/1.1 200 OK\r\nX-Server: {number}\r\nContent-Length: 1\r\n\r\n");
+        let order = shared.served.fetch_add(1, Ordering::SeqCst);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nX-Server: {number}\r\nX-Order: {order}\r\nContent-Length: 1\r\n\r\n"
+        );
         let Some(name) = hold else {
             io.write_all(format!("{head}.").as_bytes())?;
             continue;

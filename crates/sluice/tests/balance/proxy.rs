@@ -26,7 +26,7 @@ defaults
     timeout client 10s
     timeout server 10s
     timeout connect 2s
-    timeout queue 5s
+    timeout queue 2s
 ";
 
 pub struct Proxy {
@@ -36,6 +36,16 @@ pub struct Proxy {
     agents: Vec<Vec<u16>>,
     shared: Arc<Shared>,
     tag: usize,
+}
+
+/// What a case has under way.
+#[derive(Default)]
+struct Open {
+    held: Vec<Option<Held>>,
+    /// Clients that wait for a server, or were told meanwhile.
+    waiting: Vec<Option<UnixStream>>,
+    /// What a step waited for did not come.
+    late: bool,
 }
 
 /// A request whose answer is not finished.
@@ -117,21 +127,25 @@ impl Proxy {
     }
 
     fn play(&self, at: usize, case: &Case) -> Answers {
-        let mut held: Vec<Option<Held>> = Vec::new();
+        let mut open = Open::default();
         let steps = case.steps.iter();
         steps
-            .map(|step| (step.line, self.step(at, step, &mut held)))
+            .map(|step| {
+                let answer = self.step(at, step, &mut open);
+                let late = std::mem::take(&mut open.late);
+                (step.line, answer + if late { " (in vain)" } else { "" })
+            })
             .collect()
     }
 
-    fn step(&self, at: usize, step: &Step, held: &mut Vec<Option<Held>>) -> String {
+    fn step(&self, at: usize, step: &Step, open: &mut Open) -> String {
         let each = 0..step.times;
         match &step.action {
             Action::Ask(r) => each
                 .map(|n| {
                     let (mut io, server) = self.ask(at, r, n, None);
                     let _ = io.read_to_end(&mut Vec::new());
-                    self.settle(at, held);
+                    self.settle(at, open);
                     server
                 })
                 .collect(),
@@ -149,14 +163,45 @@ impl Proxy {
             }
             Action::Hold(r) => each
                 .map(|n| {
-                    let name = format!("{}-{at}-{}", self.tag, held.len());
+                    let name = format!("{}-{at}-{}", self.tag, open.held.len());
                     let (io, server) = self.ask(at, r, n, Some(&name));
-                    held.push(Some(Held { io, name }));
+                    open.held.push(Some(Held { io, name }));
                     server
                 })
                 .collect(),
+            Action::Queue(r) => {
+                for n in each {
+                    let before = self.backend(at, STOT);
+                    let io = self.send(at, r, n, None);
+                    open.waiting.push(Some(io));
+                    open.late |= !until(|| self.backend(at, STOT) > before);
+                }
+                self.queues(at, step)
+            }
+            Action::Leave(which) => {
+                open.waiting[*which] = None;
+                self.queues(at, step)
+            }
+            Action::Done | Action::Order => {
+                let mut ends = Vec::new();
+                for (k, io) in open.waiting.drain(..).enumerate() {
+                    let Some(mut io) = io else { continue };
+                    let head = read_head(&mut io);
+                    let _ = io.read_to_end(&mut Vec::new());
+                    let order = header(&head, "x-order").and_then(|n| n.parse::<u64>().ok());
+                    ends.push((order.unwrap_or(u64::MAX), k, who(&head)));
+                }
+                self.settle(at, open);
+                if let Action::Done = step.action {
+                    let told = ends.iter().map(|(_, k, who)| format!("{k}:{who}"));
+                    return told.collect::<Vec<_>>().join(" ");
+                }
+                ends.sort();
+                let told = ends.iter().map(|(_, k, _)| k.to_string());
+                told.collect::<Vec<_>>().join(" ")
+            }
             Action::Free(which) => {
-                for (k, slot) in held.iter_mut().enumerate() {
+                for (k, slot) in open.held.iter_mut().enumerate() {
                     if !which.is_empty() && !which.contains(&k) {
                         continue;
                     }
@@ -165,7 +210,7 @@ impl Proxy {
                         let _ = one.io.read_to_end(&mut Vec::new());
                     }
                 }
-                self.settle(at, held);
+                self.settle(at, open);
                 String::new()
             }
             Action::Command { text, late } => {
@@ -194,6 +239,12 @@ impl Proxy {
 
     /// Sends a request and reads the answer's head: the server's number, or the status of a proxy's own answer.
     fn ask(&self, at: usize, r: &Request, n: u32, hold: Option<&str>) -> (UnixStream, String) {
+        let mut io = self.send(at, r, n, hold);
+        let head = read_head(&mut io);
+        (io, who(&head))
+    }
+
+    fn send(&self, at: usize, r: &Request, n: u32, hold: Option<&str>) -> UnixStream {
         let fill = |text: &str| text.replace("{n}", &n.to_string());
         let from = fill(&r.from);
         let (family, to) = match from.contains(':') {
@@ -222,39 +273,48 @@ impl Proxy {
         let mut io = UnixStream::connect(self.dir.join(format!("c{at}"))).unwrap();
         io.set_read_timeout(Some(PATIENCE)).unwrap();
         io.write_all(text.as_bytes()).unwrap();
-        let mut head = Vec::new();
-        let mut byte = [0];
-        while !head.ends_with(b"\r\n\r\n") {
-            match io.read(&mut byte) {
-                Ok(1) => head.push(byte[0]),
-                _ => break,
-            }
-        }
-        let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
-        let server = head.lines().find_map(|l| l.strip_prefix("x-server: "));
-        let status = || head.split(' ').nth(1).unwrap_or("nothing");
-        let who = match server {
-            Some(number) => number.to_owned(),
-            None => format!("({})", status()),
-        };
-        (io, who)
+        io
     }
 
-    /// Waits until the backend counts no sessions but those held.
-    fn settle(&self, at: usize, held: &[Option<Held>]) {
-        const SCUR: usize = 4;
-        let open = held.iter().flatten().count();
-        let until = Instant::now() + PATIENCE;
+    /// How many wait for each server, and for any, as soon as it is what is expected.
+    fn queues(&self, at: usize, step: &Step) -> String {
+        const QCUR: usize = 2;
+        let most = if step.expect.is_some() {
+            SETTLE / 4
+        } else {
+            SETTLE / 30
+        };
+        let until = Instant::now() + most;
         loop {
-            let stat = self.command(&format!("show stat c{at} 2 -1"));
-            let row = stat.lines().find(|l| l.contains(",BACKEND,"));
-            let now = row.and_then(|l| l.split(',').nth(SCUR)?.parse().ok());
-            if now == Some(open) {
-                return;
+            let stat = self.command(&format!("show stat c{at} 6 -1"));
+            let rows = stat.lines().skip(1).filter(|l| !l.is_empty());
+            let told = rows.map(|l| {
+                let mut columns = l.split(',').skip(1);
+                let (name, queued) = (columns.next(), columns.nth(QCUR - 2));
+                format!("{}:{}", name.unwrap_or("?"), queued.unwrap_or("?"))
+            });
+            let told: Vec<_> = told.filter(|row| !row.ends_with(":0")).collect();
+            let told = told.join(" ");
+            if step.expect.as_ref() == Some(&told) || Instant::now() > until {
+                return told;
             }
-            assert!(Instant::now() < until, "{open} sessions are held: {stat}");
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Waits until the backend counts no sessions but those held, and perhaps those waiting.
+    fn settle(&self, at: usize, open: &mut Open) {
+        let held = open.held.iter().flatten().count();
+        let most = held + open.waiting.iter().flatten().count();
+        open.late |= !until(|| (held..=most).contains(&self.backend(at, SCUR)));
+    }
+
+    /// A number of the backend's row.
+    fn backend(&self, at: usize, column: usize) -> usize {
+        let stat = self.command(&format!("show stat c{at} 2 -1"));
+        let row = stat.lines().find(|l| l.contains(",BACKEND,"));
+        let number = row.and_then(|l| l.split(',').nth(column)?.parse().ok());
+        number.unwrap_or_else(|| panic!("no backend in {stat}"))
     }
 
     fn command(&self, text: &str) -> String {
@@ -272,5 +332,46 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Columns of the statistics.
+const SCUR: usize = 4;
+const STOT: usize = 7;
+
+/// Whether something came true within [`PATIENCE`].
+fn until(mut holds: impl FnMut() -> bool) -> bool {
+    let last = Instant::now() + PATIENCE;
+    while !holds() {
+        if Instant::now() > last {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// A response's head, in lower case.
+fn read_head(io: &mut UnixStream) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match io.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => break,
+        }
+    }
+    String::from_utf8_lossy(&head).to_ascii_lowercase()
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(": "))
+}
+
+fn who(head: &str) -> String {
+    match header(head, "x-server") {
+        Some(number) => number.to_owned(),
+        None => format!("({})", head.split(' ').nth(1).unwrap_or("nothing")),
     }
 }
