@@ -92,7 +92,7 @@ fn nginx() -> Option<Nginx> {
     let began = Instant::now();
     while TcpStream::connect(nginx.tls).is_err() {
         assert!(
-            began.elapsed() < Duration::from_secs(5),
+            began.elapsed() < Duration::from_secs(30),
             "nginx does not listen"
         );
         std::thread::sleep(Duration::from_millis(10));
@@ -116,7 +116,7 @@ fn get(to: SocketAddr, change: impl Fn(&mut HttpCheck, &mut Url)) -> Outcome {
         .enable_all()
         .build()
         .unwrap()
-        .block_on(probe(&checker, to, Duration::from_secs(3)))
+        .block_on(probe(&checker, to, Duration::from_secs(20)))
 }
 
 #[test]

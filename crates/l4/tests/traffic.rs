@@ -145,9 +145,9 @@ impl Site {
     fn connect(&self, to: &str) -> Option<(TcpStream, String)> {
         let to: SocketAddr = to.parse().unwrap();
         inside(&self.lab.ns("a"), move || {
-            let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(2)).ok()?;
+            let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(5)).ok()?;
             stream
-                .set_read_timeout(Some(Duration::from_secs(2)))
+                .set_read_timeout(Some(Duration::from_secs(5)))
                 .unwrap();
             let mut name = [0; 1];
             stream.read_exact(&mut name).ok()?;

@@ -43,6 +43,50 @@ pub fn ip(args: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// A limit for a waiting loop that does not pass while the machine, busy with others' work, lets nobody run: of each turn
+/// of the loop only so much counts as a turn takes on a machine that keeps up.
+struct Patience {
+    left: Duration,
+    turn: Instant,
+    /// In any case.
+    end: Instant,
+}
+
+impl Patience {
+    const TURN_MAX: Duration = Duration::from_millis(25);
+
+    fn new(limit: Duration) -> Patience {
+        let turn = Instant::now();
+        Patience {
+            left: limit,
+            turn,
+            end: turn + 6 * limit,
+        }
+    }
+
+    fn ends(&mut self) -> bool {
+        let now = Instant::now();
+        let turn = now.duration_since(self.turn).min(Self::TURN_MAX);
+        self.turn = now;
+        self.left = self.left.saturating_sub(turn);
+        self.left.is_zero() || now > self.end
+    }
+}
+
+/// A time that a protocol promises is kept if it is kept once: a busy machine may spoil some attempts, not all.
+pub fn in_time(what: &str, limit: Duration, attempt: impl Fn() -> Duration) {
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        let time = attempt();
+        eprintln!("{what}: {time:?}");
+        if time < limit {
+            return;
+        }
+        took.push(time);
+    }
+    panic!("{what}: not once within {limit:?}: {took:?}");
+}
+
 impl Lab {
     /// A switch and hosts 1, 2 ... called a, b ... with `eth1` at 10.0.0.N/24 and fd00::N/64.
     pub fn new(hosts: usize) -> Lab {
@@ -125,6 +169,8 @@ impl Lab {
         let out = std::fs::File::create(&log).unwrap();
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.ns(host)]);
+        // As a director should be run: before the other work of its machine. Both programs alike.
+        command.args(["nice", "-n", "-15"]);
         match kind {
             Kind::Sluice => {
                 command.arg(env!("CARGO_BIN_EXE_sluice-l4")).args([
@@ -141,9 +187,9 @@ impl Lab {
                 let pid = |what: &str| self.path(&format!("{host}.{what}.pid"));
                 command.args([
                     "keepalived",
+                    // No -D: a line for each of hundreds of gratuitous ARPs keeps it from its adverts for seconds.
                     "-n",
                     "-l",
-                    "-D",
                     "-P",
                     "-p",
                     &pid("main"),
@@ -257,8 +303,9 @@ impl Lab {
     /// Waits for a condition; on failure the logs are told.
     pub fn wait(&self, what: &str, limit: Duration, condition: impl Fn(&Lab) -> bool) -> Duration {
         let began = Instant::now();
+        let mut patience = Patience::new(limit);
         while !condition(self) {
-            if began.elapsed() > limit {
+            if patience.ends() {
                 for p in &self.programs {
                     eprintln!("--- {} {:?}\n{}", p.host, p.kind, self.log(&p.host));
                 }
@@ -285,18 +332,31 @@ impl Lab {
         )
     }
 
-    /// True if the state of affairs lasts this long.
+    /// Waits for a state of affairs that lasts this long without a break.
+    pub fn settles(&self, what: &str, time: Duration, condition: impl Fn(&Lab) -> bool) {
+        let lasts = |lab: &Lab| {
+            let began = Instant::now();
+            while began.elapsed() < time {
+                if !condition(lab) {
+                    return false;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            true
+        };
+        self.wait(what, time + Duration::from_secs(10), lasts);
+    }
+
+    /// Looks for this long that nothing changes.
     pub fn stays(&self, what: &str, time: Duration, condition: impl Fn(&Lab) -> bool) {
         let began = Instant::now();
         while began.elapsed() < time {
-            assert!(
-                condition(self),
-                "does not stay: {what}\n{}",
-                self.programs
-                    .iter()
-                    .map(|p| self.log(&p.host))
-                    .collect::<String>()
-            );
+            if !condition(self) {
+                for p in &self.programs {
+                    eprintln!("--- {} {:?}\n{}", p.host, p.kind, self.log(&p.host));
+                }
+                panic!("does not stay: {what}");
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
