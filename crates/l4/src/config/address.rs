@@ -104,6 +104,37 @@ pub fn network(text: &str) -> Option<(IpAddr, u8)> {
     Some((ip, prefix))
 }
 
+/// A routing table: a number, or a name of iproute2's.
+pub fn table(e: &mut Args<'_, '_>) -> Option<u32> {
+    let word = e.word("a routing table")?;
+    let name = word.text.as_str();
+    let named = || {
+        ["/etc/iproute2/rt_tables", "/usr/share/iproute2/rt_tables"]
+            .into_iter()
+            .filter_map(|path| e.cx.host.read(path).ok())
+            .find_map(|text| {
+                text.lines().find_map(|line| {
+                    let mut words = line.split_whitespace();
+                    let number: u32 = words.next()?.parse().ok()?;
+                    (words.next()? == name).then_some(number)
+                })
+            })
+    };
+    let found = match name {
+        "main" => Some(254),
+        "local" => Some(255),
+        "default" => Some(253),
+        number => number.parse().ok().or_else(named),
+    };
+    if found.is_none() {
+        e.error_at(
+            word,
+            format!("routing table '{name}' is neither a number nor in rt_tables"),
+        );
+    }
+    found
+}
+
 /// Names of /etc/iproute2/rt_scopes, and numbers.
 fn scope(name: &str) -> Option<u8> {
     match name {
@@ -163,25 +194,7 @@ fn route(e: &mut Args<'_, '_>) -> Option<Route> {
             }
             "src" => route.source = Some(e.address()?),
             "dev" | "oif" => route.device = Some(e.interface()?),
-            "table" => {
-                let value = e.word("a table")?;
-                route.table = match value.text.as_str() {
-                    "main" => Some(254),
-                    "local" => Some(255),
-                    "default" => Some(253),
-                    number => match number.parse() {
-                        Ok(n) => Some(n),
-                        Err(_) => {
-                            e.cx.report(
-                                Severity::Unsupported,
-                                Some(value.place()),
-                                "routing tables are known by number only",
-                            );
-                            None
-                        }
-                    },
-                };
-            }
+            "table" => route.table = Some(table(e)?),
             "metric" | "priority" | "preference" => route.metric = e.number_u32(0..=u32::MAX),
             "scope" => {
                 let value = e.word("a scope")?;

@@ -153,7 +153,7 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
     works(
         "vrrp_strict",
         "",
-        "what the RFCs do not have is refused or put right (no firewall rules)",
+        "what the RFCs do not have is refused or put right",
         |g, _| g.strict = true,
     ),
     works("script_user", "USER [GROUP]", "who runs scripts", |g, a| {
@@ -368,10 +368,36 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         "there is no D-Bus service; use sluice-l4 show",
     ),
     no_effect("dbus_service_name", "NAME", "there is no D-Bus service"),
-    not_yet("nftables", "[TABLE]", "no firewall rules are made"),
-    not_yet("nftables_priority", "N", "no firewall rules are made"),
-    not_yet("nftables_counters", "", "no firewall rules are made"),
-    not_yet("nftables_ifindex", "", "no firewall rules are made"),
+    works(
+        "nftables",
+        "[TABLE]",
+        "name of the table for addresses that accept nothing",
+        |g, a| {
+            if let Some(word) = a.optional() {
+                g.firewall.table.clone_from(&word.text);
+            }
+        },
+    ),
+    works(
+        "nftables_priority",
+        "N",
+        "priority of that table's chains; the filter's is 0",
+        |g, a| {
+            let n = a.number(i64::from(i32::MIN)..=i64::from(i32::MAX));
+            g.firewall.priority = n.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1);
+        },
+    ),
+    works(
+        "nftables_counters",
+        "",
+        "that table's rules count packets",
+        |g, _| g.firewall.counters = true,
+    ),
+    no_effect(
+        "nftables_ifindex",
+        "",
+        "link-local addresses are told apart by the interface's name",
+    ),
     no_effect(
         "nftables_ipvs",
         "[TABLE]",
@@ -387,8 +413,16 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         "N",
         "groups need no firewall marks here",
     ),
-    not_yet("vrrp_iptables", "[IN [OUT]]", "no firewall rules are made"),
-    not_yet("vrrp_ipsets", "[NAME ...]", "no firewall rules are made"),
+    no_effect(
+        "vrrp_iptables",
+        "[IN [OUT]]",
+        "addresses that accept nothing have a table of nftables of their own",
+    ),
+    no_effect(
+        "vrrp_ipsets",
+        "[NAME ...]",
+        "addresses that accept nothing have a set of nftables",
+    ),
     no_effect("disable_local_igmp", "", "IGMP is the kernel's"),
     no_effect(
         "vrrp_netlink_cmd_rcv_bufs",

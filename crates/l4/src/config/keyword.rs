@@ -79,6 +79,8 @@ pub struct Context<'h> {
     pub config: Config,
     /// Scripts seen that would run as root without `script_user` or `enable_script_security`.
     pub unguarded_scripts: bool,
+    /// What the next policy rule without a preference gets, as in keepalived.
+    pub next_rule_priority: u32,
 }
 
 impl Context<'_> {

@@ -10,6 +10,7 @@ pub mod keyword;
 pub mod lvs;
 pub mod model;
 pub mod resolve;
+pub mod rule;
 pub mod source;
 pub mod tree;
 pub mod vrrp;
@@ -143,6 +144,7 @@ pub fn parse(
         diagnostics,
         config: Config::default(),
         unguarded_scripts: false,
+        next_rule_priority: 16384,
     };
     // keepalived reads global_defs before anything else in each of its processes; so do we.
     let (first, rest): (Vec<&Node>, Vec<&Node>) =

@@ -115,9 +115,11 @@ pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
     if i.vrid.is_none() {
         return say(Severity::Error, "virtual_router_id must be set".into());
     }
-    if i.strict.unwrap_or(globals.strict) && !super::vrrp::strict::enforce(i, &globals, &mut say) {
+    let strict = i.strict.unwrap_or(globals.strict);
+    if strict && !super::vrrp::strict::enforce(i, &globals, &mut say) {
         return;
     }
+    i.accept = Some(i.priority == Some(255) || i.accept.unwrap_or(!strict));
     if i.addresses.is_empty() {
         say(
             Severity::Dubious,

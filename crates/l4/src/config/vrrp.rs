@@ -1,9 +1,9 @@
 //! `vrrp_instance`. What it refers to is beside it: [`group`], [`tracker`], and how it speaks in [`link`].
 
-use super::address;
 use super::keyword::{Args, Context, Keyword, block, no_effect, not_yet, works};
 use super::model::*;
 use super::tree::Node;
+use super::{address, rule};
 
 mod group;
 mod link;
@@ -95,10 +95,11 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "routes of the master",
         |i, a| address::routes(&mut i.routes, a),
     ),
-    not_yet(
+    works(
         "virtual_rules",
         "{ RULE ... }",
-        "policy routing rules are not written",
+        "policy routing rules of the master",
+        |i, a| rule::rules(&mut i.rules, a),
     ),
     works("preempt", "", "take over from a lower priority", |i, _| {
         i.preempt = true
@@ -294,9 +295,14 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "accept",
         "",
         "packets to the addresses are accepted",
-        |i, _| i.accept = true,
+        |i, _| i.accept = Some(true),
     ),
-    not_yet("no_accept", "", "no firewall rules are made"),
+    works(
+        "no_accept",
+        "",
+        "packets to the addresses are dropped but for virtual servers' (nftables)",
+        |i, _| i.accept = Some(false),
+    ),
     works(
         "strict_mode",
         "[BOOL]",
@@ -407,6 +413,7 @@ pub fn instance(cx: &mut Context<'_>, node: &Node) {
         addresses: Vec::new(),
         excluded: Vec::new(),
         routes: Vec::new(),
+        rules: Vec::new(),
         preempt: true,
         preempt_delay_us: 0,
         garp: None,
@@ -415,7 +422,7 @@ pub fn instance(cx: &mut Context<'_>, node: &Node) {
         down_timer_adverts: None,
         skip_check_adv_addr: None,
         strict: None,
-        accept: false,
+        accept: None,
         source_ip: None,
         mcast_destination: None,
         unicast_peers: Vec::new(),

@@ -45,6 +45,8 @@ pub struct Router {
     pub vmac: Option<String>,
     /// Its own trackers and interface allow it to run.
     pub able: bool,
+    /// Its addresses are on this host.
+    pub placed: bool,
     check_unicast_src: bool,
 }
 
@@ -85,6 +87,7 @@ impl Router {
             last_master: None,
             vmac,
             able: false,
+            placed: false,
         }
     }
 

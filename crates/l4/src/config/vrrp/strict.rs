@@ -1,5 +1,5 @@
-//! `vrrp_strict`, `strict_mode`: what the RFCs do not have is put right or refused, as keepalived 2.2.7 does it. Left out: the firewall rules
-//! that keep packets from an address that is not owned; an instance that would need them is warned of.
+//! `vrrp_strict`, `strict_mode`: what the RFCs do not have is put right or refused, as keepalived 2.2.7 does it. Packets to an
+//! address that is not owned are not accepted (see [`crate::netlink::firewall`]).
 
 use crate::config::Severity;
 use crate::config::model::{Globals, VrrpInstance};
@@ -51,8 +51,13 @@ pub fn enforce(
     i.state_master &= owner;
     reset(i.preempt_delay_us > 0, "preempt_delay is left out");
     i.preempt_delay_us = 0;
-    reset(i.accept && v2, "accept is left out: VRRPv2 has none");
-    i.accept &= !v2;
+    reset(
+        i.accept == Some(true) && v2,
+        "accept is left out: VRRPv2 has none",
+    );
+    if v2 {
+        i.accept = Some(false);
+    }
     let mut garp = i.garp.unwrap_or(globals.garp);
     let repeats = |g: &crate::config::model::Garp| (g.lower_prio_repeat, g.lower_prio_delay_s);
     reset(
@@ -87,12 +92,6 @@ pub fn enforce(
             "the macvlan has the virtual router's own MAC",
         );
     }
-    if !owner && !i.accept {
-        say(
-            Severity::Warning,
-            "strict mode: keepalived drops packets to an address that is not owned; no firewall rules are made here, so the host answers them".into(),
-        );
-    }
     true
 }
 
@@ -101,7 +100,7 @@ mod tests {
     use crate::config::model::VrrpInstance;
     use crate::config::{NoHost, Severity, parse};
 
-    /// Reads an instance with these lines in strict mode; its findings joined, without the one about the firewall.
+    /// Reads an instance with these lines in strict mode, and its findings.
     fn read(lines: &str) -> (VrrpInstance, Vec<(Severity, String)>) {
         let vip = if lines.contains("virtual_ipaddress") {
             ""
@@ -113,8 +112,7 @@ mod tests {
         );
         let (config, d) = parse(&NoHost, "t", &text, "");
         let found = d.into_iter().map(|d| (d.severity, d.message));
-        let found = found.filter(|(_, m)| !m.contains("firewall")).collect();
-        (config.instances[0].clone(), found)
+        (config.instances[0].clone(), found.collect())
     }
 
     fn check(lines: &str, expect: Option<(Severity, &str)>) -> VrrpInstance {
@@ -136,8 +134,13 @@ mod tests {
         let i = check("", None);
         assert_eq!(i.lower_prio_no_advert, Some(true));
         assert_eq!(i.garp.unwrap().lower_prio_repeat, 0);
-        check("version 3\nadvert_int 0.1\naccept", None);
-        assert!(check("priority 255\nstate MASTER", None).state_master);
+        assert_eq!(i.accept, Some(false));
+        let i = check("version 3\nadvert_int 0.1\naccept", None);
+        assert_eq!(i.accept, Some(true));
+        let i = check("priority 255\nstate MASTER", None);
+        assert!(i.state_master);
+        assert_eq!(i.accept, Some(true));
+        assert_eq!(check("strict_mode off", None).accept, Some(true));
         check("version 3\nvirtual_ipaddress {\n fe80::1\n}", None);
         check("nopreempt", None);
     }
@@ -154,7 +157,7 @@ mod tests {
         let i = check("higher_prio_send_advert", dubious("giving way"));
         assert_eq!(i.higher_prio_send_advert, Some(false));
         check("garp_lower_prio_repeat 3", dubious("repeated"));
-        assert!(!check("accept", dubious("accept")).accept);
+        assert_eq!(check("accept", dubious("accept")).accept, Some(false));
         let i = check("use_vmac\nvmac_xmit_base", dubious("base"));
         assert!(!i.vmac_xmit_base);
     }

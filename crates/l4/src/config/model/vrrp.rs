@@ -1,0 +1,229 @@
+//! `vrrp_instance`, what it owns and what it watches.
+
+use super::{Garp, Script};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// `authentication { auth_type PASS auth_pass X }`: eight bytes, padded with zeros.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Authentication {
+    pub kind: Option<AuthKind>,
+    pub pass: Option<[u8; 8]>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthKind {
+    Pass,
+    Ah,
+}
+
+/// A line of `virtual_ipaddress`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct VirtualAddress {
+    pub ip: IpAddr,
+    pub prefix: u8,
+    pub device: Option<String>,
+    pub label: Option<String>,
+    pub broadcast: Option<Ipv4Addr>,
+    pub scope: u8,
+    pub no_track: bool,
+    pub no_dad: bool,
+    pub no_prefix_route: bool,
+}
+
+/// A line of `virtual_routes`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Route {
+    /// `None` is the default route.
+    pub destination: Option<(IpAddr, u8)>,
+    pub ipv6: bool,
+    pub kind: RouteKind,
+    pub gateway: Option<IpAddr>,
+    pub source: Option<IpAddr>,
+    pub device: Option<String>,
+    pub table: Option<u32>,
+    pub metric: Option<u32>,
+    pub scope: Option<u8>,
+    pub on_link: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RouteKind {
+    Unicast,
+    Blackhole,
+    Unreachable,
+    Prohibit,
+}
+
+/// A line of `virtual_rules`: ip-rule(8).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rule {
+    pub ipv6: bool,
+    pub not: bool,
+    pub from: Option<(IpAddr, u8)>,
+    pub to: Option<(IpAddr, u8)>,
+    pub priority: u32,
+    pub input: Option<String>,
+    pub output: Option<String>,
+    /// Mark and mask.
+    pub mark: Option<(u32, u32)>,
+    pub tos: u8,
+    pub protocol: Option<u8>,
+    pub source_ports: Option<(u16, u16)>,
+    pub destination_ports: Option<(u16, u16)>,
+    pub suppress_prefix: Option<u32>,
+    pub action: RuleAction,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RuleAction {
+    Lookup(u32),
+    Goto(u32),
+    Nop,
+    Blackhole,
+    Unreachable,
+    Prohibit,
+}
+
+/// A reference to something tracked: its name and the weight given here, if any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Track {
+    pub name: String,
+    pub weight: Option<i32>,
+    pub reverse: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnicastPeer {
+    pub address: IpAddr,
+    pub ttl_min: Option<u8>,
+    pub ttl_max: Option<u8>,
+}
+
+/// Notify scripts of an instance or a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notify {
+    pub master: Option<Script>,
+    pub backup: Option<Script>,
+    pub fault: Option<Script>,
+    pub stop: Option<Script>,
+    pub any: Option<Script>,
+    pub master_rx_lower_pri: Option<Script>,
+}
+
+/// What instances and sync groups watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tracks {
+    pub interfaces: Vec<Track>,
+    pub scripts: Vec<Track>,
+    pub files: Vec<Track>,
+    pub processes: Vec<Track>,
+    pub bfds: Vec<Track>,
+}
+
+/// `vrrp_instance`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VrrpInstance {
+    pub name: String,
+    pub state_master: bool,
+    pub interface: Option<String>,
+    pub version: Option<u8>,
+    pub vrid: Option<u8>,
+    /// 0 until it is set; the default is 100.
+    pub priority: Option<u8>,
+    pub advert_interval_us: u64,
+    pub authentication: Option<Authentication>,
+    pub addresses: Vec<VirtualAddress>,
+    pub excluded: Vec<VirtualAddress>,
+    pub routes: Vec<Route>,
+    pub rules: Vec<Rule>,
+    pub preempt: bool,
+    pub preempt_delay_us: u64,
+    pub garp: Option<Garp>,
+    pub lower_prio_no_advert: Option<bool>,
+    pub higher_prio_send_advert: Option<bool>,
+    pub down_timer_adverts: Option<u32>,
+    pub skip_check_adv_addr: Option<bool>,
+    pub source_ip: Option<IpAddr>,
+    pub mcast_destination: Option<IpAddr>,
+    pub unicast_peers: Vec<UnicastPeer>,
+    pub unicast_keyword: bool,
+    pub unicast_ttl: Option<u8>,
+    pub check_unicast_src: Option<bool>,
+    pub tracks: Tracks,
+    pub track_primary: bool,
+    pub vmac: Option<Vmac>,
+    pub vmac_xmit_base: bool,
+    /// `strict_mode`; else `vrrp_strict` says.
+    pub strict: Option<bool>,
+    /// `accept`, `no_accept`: whether packets to the addresses are taken. Known once the instance is resolved: an owner
+    /// takes them, strict mode does not unless told to.
+    pub accept: Option<bool>,
+    pub notify: Notify,
+    pub notify_priority_changes: Option<bool>,
+}
+
+/// `use_vmac [NAME] [MAC]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vmac {
+    pub name: Option<String>,
+    pub mac: Option<[u8; 6]>,
+}
+
+/// `vrrp_sync_group`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SyncGroup {
+    pub name: String,
+    pub members: Vec<String>,
+    pub tracks: Tracks,
+    pub notify: Notify,
+}
+
+/// `vrrp_script`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrackedScript {
+    pub name: String,
+    pub script: Option<Script>,
+    pub interval_us: u64,
+    pub timeout_us: Option<u64>,
+    pub weight: i32,
+    pub reverse: bool,
+    pub rise: u32,
+    pub fall: u32,
+    pub init_fail: bool,
+}
+
+/// `track_file`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrackFile {
+    pub name: String,
+    pub path: String,
+    pub weight: i32,
+    pub reverse: bool,
+    /// Value to start the file with, and whether to overwrite one that is there.
+    pub init: Option<(i64, bool)>,
+}
+
+/// `track_process`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrackProcess {
+    pub name: String,
+    /// Program name and, when given, its parameters.
+    pub command: Vec<String>,
+    pub param_match: ParamMatch,
+    pub weight: i32,
+    pub reverse: bool,
+    pub quorum: u32,
+    pub quorum_max: u32,
+    pub fork_delay_us: u64,
+    pub terminate_delay_us: u64,
+    pub full_command: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamMatch {
+    /// No parameters were asked for.
+    Any,
+    Exact,
+    Partial,
+    Initial,
+}

@@ -1,0 +1,95 @@
+//! What the rest of the program asks of the thread, and a reload.
+
+use super::{Command, Notice, RouterView, Work, now_us};
+use crate::config::model::Config;
+use crate::shell::router::Router;
+use std::sync::Arc;
+
+impl Work {
+    /// True if the thread shall end.
+    pub(super) fn command(&mut self, command: Command) -> bool {
+        match command {
+            Command::Script(name, ok) => drop(self.readings.scripts.insert(name, ok)),
+            Command::File(name, value) => drop(self.readings.files.insert(name, value)),
+            Command::Process(name, ok) => drop(self.readings.processes.insert(name, ok)),
+            Command::Reload(config) => {
+                self.reload(config);
+                return false;
+            }
+            Command::Show(reply) => {
+                let _ = reply.send(self.routers.iter().map(|r| self.view(r)).collect());
+                return false;
+            }
+            Command::Stop => {
+                for i in 0..self.routers.len() {
+                    self.end(i);
+                }
+                return true;
+            }
+        }
+        self.judge();
+        false
+    }
+
+    fn view(&self, r: &Router) -> RouterView {
+        RouterView {
+            name: r.config.name.clone(),
+            state: r.machine.state().name(),
+            interface: r.config.interface.clone(),
+            virtual_router_id: r.machine.settings.vrid,
+            version: r.machine.settings.version,
+            priority: r.machine.priority(),
+            master_priority: r.machine.master_priority(),
+            last_master: r.last_master,
+            addresses: r.addresses().count(),
+            since_ms: r
+                .machine
+                .last_transition
+                .map(|t| now_us().saturating_sub(t) / 1000),
+            counts: r.counts.clone(),
+        }
+    }
+
+    /// Ends one router: the peers hear of it, its addresses and macvlan go.
+    fn end(&mut self, i: usize) {
+        let was = self.routers[i].machine.state();
+        let actions = self.routers[i].machine.stop(now_us());
+        self.act(i, actions);
+        if let Some(name) = self.routers[i].vmac.clone()
+            && let Some(link) = self
+                .links
+                .iter()
+                .find(|l| l.name == name && l.kind == "macvlan")
+            && let Err(e) = self.netlink.remove_link(link.index)
+        {
+            self.say(format!("cannot remove {name}: {e}"));
+        }
+        let r = &self.routers[i];
+        (self.notices)(Notice::Stopped {
+            instance: r.config.name.clone(),
+            was,
+            priority: r.machine.priority(),
+        });
+    }
+
+    /// Routers that are the same go on untouched; the others are ended and begun.
+    fn reload(&mut self, config: Arc<Config>) {
+        let old_globals = self.config.globals.clone();
+        let same =
+            |r: &Router| old_globals == config.globals && config.instances.contains(&r.config);
+        for i in 0..self.routers.len() {
+            if !same(&self.routers[i]) {
+                self.end(i);
+            }
+        }
+        self.routers.retain(|r| same(r));
+        self.config = config.clone();
+        for instance in &config.instances {
+            if !self.routers.iter().any(|r| r.config.name == instance.name) {
+                self.routers.push(Router::new(instance, &config));
+                self.prepare(self.routers.len() - 1);
+            }
+        }
+        self.judge();
+    }
+}
