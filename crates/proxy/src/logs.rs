@@ -2,16 +2,18 @@
 //!
 //! Nothing here waits: a target that does not take a message at once loses it, and the loss is counted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluice_config::model::{Global, LogFormatKind, LogTarget, Mode, PeerAddr, PortSpec, Proxy};
 use sluice_engine::Runtime;
 
+use crate::net::datagrams::{Datagrams, Posted};
+use crate::net::outbox;
 use crate::stream::Stream;
 use crate::{clock, zone};
 
@@ -22,8 +24,9 @@ const SYSLOG_PORT: u16 = 514;
 pub struct LogSender {
     runtime: Arc<Runtime>,
     rings: Arc<Rings>,
-    /// UDP sockets by receiver, each connected: the kernel finds the way there once and not for every line.
-    udp: RefCell<Vec<(SocketAddr, UdpSocket)>>,
+    udp: Datagrams,
+    /// Lines for `udp` wait until the worker's turn ends.
+    gathers: Cell<bool>,
     unix: Option<UnixDatagram>,
     buf: RefCell<Vec<u8>>,
     line: RefCell<Vec<u8>>,
@@ -107,6 +110,13 @@ pub struct Envelope<'a> {
     pub structured: &'a [u8],
 }
 
+/// What still waits when the worker ends is sent.
+impl Drop for LogSender {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
 impl LogSender {
     pub fn new(runtime: Arc<Runtime>, rings: Arc<Rings>) -> Self {
         let unix = UnixDatagram::unbound()
@@ -115,7 +125,8 @@ impl LogSender {
         LogSender {
             runtime,
             rings,
-            udp: RefCell::default(),
+            udp: Datagrams::default(),
+            gathers: Cell::new(false),
             unix,
             buf: RefCell::default(),
             line: RefCell::default(),
@@ -206,8 +217,6 @@ impl LogSender {
                 LogFormatKind::Unspecified => LogFormatKind::Local,
                 other => other,
             };
-            let mut buf = self.buf.borrow_mut();
-            buf.clear();
             let envelope = Envelope {
                 format,
                 facility: target.facility,
@@ -223,17 +232,43 @@ impl LogSender {
                 wall_us,
                 structured,
             };
-            self.seal(target, &envelope, &mut buf);
-            buf.extend_from_slice(msg);
-            buf.truncate(target.max_len.saturating_sub(1));
-            buf.push(b'\n');
+            let write = |out: &mut Vec<u8>| {
+                let start = out.len();
+                self.seal(target, &envelope, out);
+                out.extend_from_slice(msg);
+                out.truncate(start + target.max_len.saturating_sub(1));
+                out.push(b'\n');
+            };
+            if let PeerAddr::Ip { ip, port } = &target.addr {
+                self.post(*ip, port, write);
+                continue;
+            }
+            let mut buf = self.buf.borrow_mut();
+            buf.clear();
+            write(&mut buf);
             if self.deliver(&target.addr, &buf).is_err() {
                 self.runtime.counters.dropped_logs.inc();
             }
         }
     }
 
-    /// Writes the envelope, from memory where only the second tells one from the next.
+    /// Sends a line as a datagram, together with others where the worker's turn has an end.
+    fn post(&self, ip: std::net::IpAddr, port: &PortSpec, write: impl FnOnce(&mut Vec<u8>)) {
+        let port = match port {
+            PortSpec::Fixed(p) if *p != 0 => *p,
+            _ => SYSLOG_PORT,
+        };
+        let waits = match self.udp.post(SocketAddr::new(ip, port), write) {
+            Posted::First => self.gathers.get() && outbox::call(),
+            Posted::Behind => true,
+            Posted::Full => false,
+        };
+        if !waits {
+            self.flush();
+        }
+    }
+
+    /// Appends the envelope, from memory where only the second tells one from the next.
     fn seal(&self, target: &LogTarget, e: &Envelope<'_>, out: &mut Vec<u8>) {
         if !matches!(e.format, LogFormatKind::Local | LogFormatKind::Rfc3164) {
             return write_envelope(e, out);
@@ -247,13 +282,14 @@ impl LogSender {
                 return out.extend_from_slice(&s.text);
             }
         }
+        let start = out.len();
         write_envelope(e, out);
         let sealed = Sealed {
             target,
             secs,
             level: e.level,
             tag: e.tag.to_owned(),
-            text: out.clone(),
+            text: out[start..].to_vec(),
         };
         match at {
             Some(at) => known[at] = sealed,
@@ -261,27 +297,15 @@ impl LogSender {
         }
     }
 
-    /// Sends a datagram on the socket that is connected to the receiver.
-    fn send_udp(&self, to: SocketAddr, line: &[u8]) -> io::Result<()> {
-        let mut sockets = self.udp.borrow_mut();
-        let at = match sockets.iter().position(|(addr, _)| *addr == to) {
-            Some(at) => at,
-            None => {
-                sockets.push((to, connected_udp(to)?));
-                sockets.len() - 1
-            }
-        };
-        let send = || sockets[at].1.send(line).map(drop);
-        let sent = match send() {
-            // told of an earlier line, which met a closed port; this one was not sent yet
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => send(),
-            sent => sent,
-        };
-        if matches!(&sent, Err(e) if e.kind() != io::ErrorKind::WouldBlock) {
-            // the way there may have changed
-            sockets.swap_remove(at);
-        }
-        sent
+    /// From now on lines to other machines wait for the end of the worker's turn.
+    pub fn gather(&self) {
+        self.gathers.set(true);
+    }
+
+    /// Sends what waits.
+    pub fn flush(&self) {
+        let lost = self.udp.flush();
+        self.runtime.counters.dropped_logs.add(lost as u64);
     }
 
     fn sampled(&self, t: &LogTarget) -> bool {
@@ -298,13 +322,8 @@ impl LogSender {
     fn deliver(&self, addr: &PeerAddr, line: &[u8]) -> io::Result<()> {
         let missing = || io::Error::from(io::ErrorKind::NotConnected);
         match addr {
-            PeerAddr::Ip { ip, port } => {
-                let port = match port {
-                    PortSpec::Fixed(p) if *p != 0 => *p,
-                    _ => SYSLOG_PORT,
-                };
-                self.send_udp(SocketAddr::new(*ip, port), line)
-            }
+            // goes its own way
+            PeerAddr::Ip { .. } => Ok(()),
             PeerAddr::Unix(path) => self
                 .unix
                 .as_ref()
@@ -330,18 +349,6 @@ impl LogSender {
             PeerAddr::Unresolved { .. } => Err(missing()),
         }
     }
-}
-
-fn connected_udp(to: SocketAddr) -> io::Result<UdpSocket> {
-    let any: IpAddr = if to.is_ipv4() {
-        Ipv4Addr::UNSPECIFIED.into()
-    } else {
-        Ipv6Addr::UNSPECIFIED.into()
-    };
-    let socket = UdpSocket::bind((any, 0))?;
-    socket.set_nonblocking(true)?;
-    socket.connect(to)?;
-    Ok(socket)
 }
 
 /// Writes what stands before the message (manual, `log`, `format`).

@@ -406,6 +406,9 @@ async fn worker(
 ) {
     let rt: Arc<Runtime> = w.runtime().clone();
     tokio::task::spawn_local(crate::net::outbox::carry());
+    w.logs.gather();
+    let logs = Rc::downgrade(&w);
+    crate::net::outbox::at_end_of_turn(move || logs.upgrade().iter().for_each(|w| w.logs.flush()));
     let mut accepting = tokio::task::JoinSet::new();
     for r in ready {
         let state = rt.proxies[r.proxy].clone();

@@ -96,6 +96,48 @@ pub fn send(to: RawFd, data: &[u8]) -> io::Result<usize> {
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
+/// Datagrams that one call of [`send_datagrams`] takes.
+const DATAGRAMS: usize = 32;
+
+/// Sends datagrams on a connected socket without waiting: they lie side by side in `text`, the first from `start` on,
+/// and end at `ends`. Gives how many were sent, at least one; the error is the first one's.
+pub fn send_datagrams(
+    to: RawFd,
+    text: &[u8],
+    mut start: usize,
+    ends: impl Iterator<Item = usize>,
+) -> io::Result<usize> {
+    let mut parts = [libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    }; DATAGRAMS];
+    let mut n = 0;
+    for (part, end) in parts.iter_mut().zip(ends) {
+        let datagram = text.get(start..end).unwrap_or_default();
+        part.iov_base = datagram.as_ptr().cast_mut().cast();
+        part.iov_len = datagram.len();
+        start = end;
+        n += 1;
+    }
+    // SAFETY: `mmsghdr` is a plain C struct of integers and pointers, for which all-zero is a value.
+    let mut messages: [libc::mmsghdr; DATAGRAMS] = unsafe { std::mem::zeroed() };
+    for (message, part) in messages.iter_mut().zip(&mut parts).take(n) {
+        message.msg_hdr.msg_iov = part;
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    // SAFETY: the first `n` messages point to as many parts, which describe slices of `text`; all of them outlive the
+    // call, which only reads the text. A bad descriptor makes it fail.
+    let sent = unsafe {
+        libc::sendmmsg(
+            to,
+            messages.as_mut_ptr(),
+            n as libc::c_uint,
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
 /// Another descriptor of an open file that somebody else owns.
 pub fn duplicate(fd: RawFd) -> io::Result<std::os::fd::OwnedFd> {
     // SAFETY: the number is used for this call only; on one that is closed it fails.

@@ -1,6 +1,7 @@
 //! Sockets, buffers, timers and pipes: what the data path needs of the operating system.
 
 pub mod buf;
+pub mod datagrams;
 pub mod listen;
 pub mod netscaler;
 pub mod outbox;

@@ -69,6 +69,8 @@ struct Outbox {
     /// The task that empties it; without one nothing is posted.
     carrier: RefCell<Option<Waker>>,
     rests: RefCell<BTreeMap<RawFd, Rc<Rest>>>,
+    /// What else is done when it is emptied.
+    others: RefCell<Vec<Box<dyn Fn()>>>,
 }
 
 thread_local! {
@@ -88,6 +90,19 @@ pub async fn carry() {
         Poll::Pending
     })
     .await
+}
+
+/// Has `f` called at the end of each turn in which somebody posted something or asked for the [`carrier`](call).
+pub fn at_end_of_turn(f: impl Fn() + 'static) {
+    OUTBOX.with(|o| o.others.borrow_mut().push(Box::new(f)));
+}
+
+/// Has the outbox emptied at the end of this turn; false on a thread that has no carrier.
+pub fn call() -> bool {
+    OUTBOX.with(|o| {
+        let carrier = o.carrier.borrow();
+        carrier.as_ref().inspect(|c| c.wake_by_ref()).is_some()
+    })
 }
 
 /// An empty buffer to write a message into.
@@ -176,6 +191,9 @@ impl Outbox {
         }
         // keep the room it has
         self.letters.replace(letters);
+        for other in self.others.borrow().iter() {
+            other();
+        }
     }
 
     /// Sends the message for one socket, if there is one, before its turn.
