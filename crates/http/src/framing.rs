@@ -170,7 +170,8 @@ pub(crate) fn frame_response(
     let tunnel = request_method == Method::Connect && (200..300).contains(&out.status);
     // RFC 9110 sections 8.6 and 6.6.1 forbid both headers where no body can be: a client that
     // believed them would take the next response for this one's body.
-    if matches!(out.status, 100..=199 | 204) || tunnel {
+    // Those of a 2xx to CONNECT mean nothing to the client and are passed on, as HAProxy does.
+    if matches!(out.status, 100..=199 | 204) {
         out.headers.remove(b"content-length");
         out.headers.remove(b"transfer-encoding");
     }

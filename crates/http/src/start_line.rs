@@ -206,8 +206,8 @@ fn is_version_byte(byte: u8) -> bool {
 
 /// The version a start line says, and its text when it must be written back as it is.
 ///
-/// `NAME/D.D` with a four-letter name; everything from 1.1 on is spoken as 1.1, what is below keeps
-/// its number. The relaxed form takes any word and treats it as 1.0.
+/// `NAME/D.D` with a four-letter name; everything from 1.1 on is spoken as 1.1 (and known by its own number), what is
+/// below keeps its number. The relaxed form takes any word and treats it as 1.0.
 fn read_version<'a>(
     text: &'a [u8],
     name_allowed: bool,
@@ -234,11 +234,8 @@ fn read_version<'a>(
         major: major - b'0',
         minor: minor - b'0',
     };
-    if version >= Version::HTTP_11 {
-        Some((Version::HTTP_11, b""))
-    } else {
-        Some((version, if text.starts_with(b"HTTP") { b"" } else { text }))
-    }
+    let plain = version >= Version::HTTP_11 || text.starts_with(b"HTTP");
+    Some((version, if plain { b"" } else { text }))
 }
 
 /// Reads the status line into `out`.

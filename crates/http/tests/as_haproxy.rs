@@ -156,16 +156,6 @@ const RESPONSE_DIFFERENCES: &[(&str, &[(&str, &str)])] = &[
             ),
         ],
     ),
-    (
-        "RFC 9110 section 8.6: a 2xx to CONNECT starts a tunnel and has neither length nor coding",
-        &[
-            ("connect 200 cl", "HTTP/1.1 200 OK\\r\\n\\r\\nraw"),
-            (
-                "connect 200 te",
-                "HTTP/1.1 200 OK\\r\\n\\r\\n3\\r\\nabc\\r\\n0\\r\\n\\r\\n",
-            ),
-        ],
-    ),
     ("chunk framing is strict", &[("ck lf", "502")]),
 ];
 

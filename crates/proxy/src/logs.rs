@@ -236,7 +236,9 @@ impl LogSender {
                 let start = out.len();
                 self.seal(target, &envelope, out);
                 out.extend_from_slice(msg);
-                out.truncate(start + target.max_len.saturating_sub(1));
+                // HAProxy cuts before the line feed, and has one byte less where no envelope is
+                let spare = usize::from(format == LogFormatKind::Raw);
+                out.truncate(start + target.max_len.saturating_sub(spare));
                 out.push(b'\n');
             };
             if let PeerAddr::Ip { ip, port } = &target.addr {

@@ -42,6 +42,8 @@ pub struct SessionData {
     pub listener_name: Option<Arc<str>>,
     /// The server that answered the previous request of this session, for `prefer-last-server` and private reuse.
     pub last_server: Option<sluice_expr::ServerId>,
+    /// Requests go there while it can be used: it authenticated the connection.
+    pub prefers_last: bool,
 }
 
 /// Variables of the `sess` scope.

@@ -39,7 +39,17 @@ impl<'a> Cx<'a> {
             acls: Some(acls),
         };
         match parse(&ctx, acls) {
-            Ok(parsed) => Some(parsed),
+            Ok(parsed) => {
+                let fetches = ["req.body", "res.body"];
+                if line
+                    .words
+                    .iter()
+                    .any(|w| fetches.iter().any(|f| w.text.contains(f)))
+                {
+                    self.raw.global.looks_at_bodies = true;
+                }
+                Some(parsed)
+            }
             Err(e) => {
                 self.expr_error(line, first, e);
                 None

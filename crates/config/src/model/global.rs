@@ -60,6 +60,8 @@ pub struct Global {
     /// `setenv`/`presetenv` results, for children (external checks, master).
     pub env: Vec<(String, String)>,
     pub h1_accept_payload_with_any_method: bool,
+    /// Some expression looks at bodies: those that nothing waits for are shown as far as they are there.
+    pub looks_at_bodies: bool,
     pub http_err_codes: Option<Vec<(u16, u16)>>,
     pub http_fail_codes: Option<Vec<(u16, u16)>>,
     pub server_state_file: Option<String>,
@@ -123,6 +125,7 @@ impl Default for Global {
             set_vars: Vec::new(),
             env: Vec::new(),
             h1_accept_payload_with_any_method: false,
+            looks_at_bodies: false,
             http_err_codes: None,
             http_fail_codes: None,
             server_state_file: None,

@@ -274,9 +274,12 @@ fn before(s: &[u8], mark: u8) -> &[u8] {
     }
 }
 
-/// The path of a URI: without scheme and authority, up to the query.
+/// The path of a URI: without scheme and authority, up to the query. `*` and the target of a CONNECT have none.
 fn path_only(uri: &[u8]) -> &[u8] {
     let path = before(uri, b'?');
+    if !path.contains(&b'/') {
+        return b"";
+    }
     let Some(at) = memchr::memmem::find(path, b"://").filter(|_| !path.starts_with(b"/")) else {
         return path;
     };

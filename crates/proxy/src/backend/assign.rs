@@ -2,16 +2,17 @@
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use sluice_config::model::{Options, ServerTarget};
 use sluice_engine::balance::Ask;
 use sluice_engine::queue::{Grant, Queue, Ticket};
 use sluice_engine::{ProxyState, ServerState};
 use sluice_expr::ServerId;
+use tokio::io::Interest;
 
 use super::{Slot, hash};
-use crate::net::after_ms;
+use crate::net::{Transport, after_ms};
 use crate::session::Client;
 use crate::stream::Stream;
 use crate::worker::Worker;
@@ -101,9 +102,10 @@ pub async fn assign(
     Box::pin(wait(s, client, &w, attempts, None)).await
 }
 
-/// `option prefer-last-server`: the one that served this client before, if it is usable and not full.
+/// `option prefer-last-server` and authenticated connections: the server that served this client before, if it is usable
+/// and not full.
 fn preferred(s: &Stream, state: &ProxyState, attempts: &Attempts) -> Option<u32> {
-    if !s.backend().options.contains(Options::PREFER_LAST_SERVER) {
+    if !s.sess.prefers_last && !s.backend().options.contains(Options::PREFER_LAST_SERVER) {
         return None;
     }
     let last = s
@@ -210,7 +212,7 @@ async fn wait_in(
         if hopeless && !forced {
             return Poll::Ready(Err(NoServer::NoneUsable));
         }
-        if abort_on_close && client.input.is_none() && client_gone(client, cx) {
+        if abort_on_close && client_gone(&client.io, &mut client.read_closed, cx) {
             return Poll::Ready(Err(NoServer::ClientGone));
         }
         client
@@ -224,22 +226,36 @@ async fn wait_in(
 }
 
 /// Whether the client closed its direction (`option abortonclose`). Early bytes of a next request stop the looking.
-pub fn client_gone(client: &mut Client, cx: &mut std::task::Context<'_>) -> bool {
-    if client.read_closed {
-        return true;
-    }
-    if client.io.poll_read_ready(cx).is_pending() {
-        return false;
-    }
-    let mut byte = [0];
-    match crate::sys::peek(&client.io, &mut byte) {
-        Ok(0) => {
-            client.read_closed = true;
-            true
+pub fn client_gone(io: &Transport, read_closed: &mut bool, cx: &mut Context<'_>) -> bool {
+    while !*read_closed {
+        if io.poll_read_ready(cx).is_pending() {
+            return false;
         }
-        Err(e) => e.kind() != std::io::ErrorKind::WouldBlock,
-        Ok(_) => false,
+        let mut byte = [0];
+        match io.try_io(Interest::READABLE, || crate::sys::peek(io, &mut byte)) {
+            Ok(0) => *read_closed = true,
+            Ok(_) => return false,
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => *read_closed = true,
+        }
     }
+    true
+}
+
+/// Waits for something, with `watch` only as long as the client is there: `None` when it left.
+pub async fn while_there<T>(
+    watch: bool,
+    io: &Transport,
+    read_closed: &mut bool,
+    wait: impl Future<Output = T>,
+) -> Option<T> {
+    let mut wait = std::pin::pin!(wait);
+    std::future::poll_fn(|cx| match wait.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if watch && client_gone(io, read_closed, cx) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
 }
 
 /// A place in a queue that is given up when the stream stops waiting, however it does.

@@ -25,6 +25,8 @@ pub enum ConnectFail {
     Refused(io::Error),
     /// Our own fault: no descriptor, no port, no memory.
     Resource(io::Error),
+    /// The client left meanwhile (`option abortonclose`).
+    ClientGone,
 }
 
 /// Where a stream's connection is to go.
@@ -100,6 +102,7 @@ pub async fn connect(
         input: None,
         requests: 0,
         key: 0,
+        private: false,
     });
     if let Some(how) = server
         .and_then(|srv| srv.send_proxy.as_ref())

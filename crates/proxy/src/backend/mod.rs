@@ -27,6 +27,8 @@ pub struct ServerConn {
     /// What the server was told of the client on it (PROXY header, source address): only a stream that would say the
     /// same may reuse it. 0: nothing.
     pub key: u64,
+    /// It belongs to one client: the server authenticated the connection and not each request (NTLM, Negotiate).
+    pub private: bool,
 }
 
 impl ServerConn {

@@ -38,12 +38,21 @@ impl Pools {
     }
 
     /// The connection used last that is still alive (warm caches, and the others may age) and has the same `key`.
-    pub fn take(&self, w: &Worker, id: ServerId, key: u64) -> Option<Box<ServerConn>> {
+    /// `proven`: only one that was reused before.
+    pub fn take(
+        &self,
+        w: &Worker,
+        id: ServerId,
+        key: u64,
+        proven: bool,
+    ) -> Option<Box<ServerConn>> {
         let pool = self.pool(id)?;
         loop {
             let mut conn = {
                 let mut pool = pool.borrow_mut();
-                let at = pool.iter().rposition(|c| c.conn.key == key)?;
+                let at = pool
+                    .iter()
+                    .rposition(|c| c.conn.key == key && (!proven || c.conn.reused))?;
                 pool.remove(at).conn
             };
             w.runtime().server(id).idle_conns.fetch_sub(1, Relaxed);

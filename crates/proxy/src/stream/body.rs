@@ -191,11 +191,23 @@ impl Pump {
         self.buf.take().filter(|b| !b.is_empty())
     }
 
+    /// Sends no more of the message: gives the decoder that finds its end. What was read and not sent yet is forgotten;
+    /// what is behind it is in [`Pump::take_rest`].
+    pub fn give_up_sending(&mut self) -> BodyDecoder {
+        if let Some(buf) = &mut self.buf {
+            buf.consume(self.ready);
+        }
+        self.ready = 0;
+        self.pipe = None;
+        self.decoder.clone()
+    }
+
     /// Gives back what was lent to it.
     pub fn forget(&mut self) {
         self.buf = None;
         self.pipe = None;
         self.limit = None;
+        self.ended = false;
         if self.head.capacity() > READ_SIZE {
             self.head = Vec::new();
         }
@@ -504,9 +516,12 @@ pub fn hold_what_is_there(s: &mut Stream, client: &mut Client) {
         return;
     }
     let Some(buf) = &mut client.input else { return };
-    if !matches!(s.req_decoder.clone().advance(buf.data()), Ok(step) if step.done) {
+    let most = s.w.model().global.tune.bufsize;
+    if !matches!(s.req_decoder.clone().advance(buf.data()), Ok(step) if step.done && step.consumed <= most)
+    {
         return;
     }
+    s.req_body.hold();
     let payload = &mut s.req_body.payload;
     let step = s
         .req_decoder
@@ -563,7 +578,10 @@ pub async fn hold(s: &mut Stream, client: &mut Client, deadline: Deadline, at_le
                 return Held::Closed;
             }
             Err(crate::net::Fail::Timeout) => return Held::Timeout,
-            Err(crate::net::Fail::Io(_)) => return Held::Closed,
+            Err(crate::net::Fail::Io(_)) => {
+                client.read_closed = true;
+                return Held::Closed;
+            }
         }
     }
 }

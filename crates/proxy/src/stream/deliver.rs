@@ -4,7 +4,7 @@
 use std::task::Poll;
 
 use sluice_config::model::{ConnMode, HttpReuse, Options};
-use sluice_http::{Framing, Version};
+use sluice_http::{BodyDecoder, Framing, Version};
 
 use super::Stream;
 use super::body::{Awaits, End, Recode, SpliceChoice};
@@ -30,18 +30,20 @@ impl Stream {
             _ => None,
         };
         let delimited = framing.is_delimited() && recode.is_none();
+        // a request that rules made something else of a HEAD: its client takes no body
+        let head_only = framing.has_body() && self.info.first_line.starts_with(b"HEAD ");
         let server_keeps = framing.is_delimited()
+            && !head_only
             && self.res.persistent()
-            && self.frontend_mode() == ConnMode::KeepAlive;
+            && self.server_mode() == ConnMode::KeepAlive;
         // a refused CONNECT has no body after all
         let refused = self.req.framing == Framing::Tunnel && self.up.body_written() == 0;
         up_done |= refused;
-        let upgraded_body_left = !up_done;
         let close = !delimited
             || !self.req.persistent()
             || self.req.noticed.doubtful_framing
             || self.res.noticed.doubtful_framing && self.res.version < Version::HTTP_11
-            || self.frontend_mode() == ConnMode::Close
+            || self.frontend().conn_mode == ConnMode::Close
             || client.must_close
             || w.closes_now();
         self.finish_response_head(recode, close);
@@ -55,7 +57,10 @@ impl Stream {
         } else {
             SpliceChoice::Never
         };
-        let (decoder, recode) = self.send_held_response(recode, &mut head);
+        let (decoder, recode) = match head_only {
+            true => (BodyDecoder::new(Framing::None), None),
+            false => self.send_held_response(recode, &mut head),
+        };
         self.down.start(head, buf, decoder, splice);
         if let Some(how) = recode {
             self.down.recode(how);
@@ -66,14 +71,11 @@ impl Stream {
         let before = (self.info.bytes_in, self.info.bytes_out);
         let end = std::future::poll_fn(|cx| {
             if !up_done {
-                match self.up.poll(cx, &w, &mut client.io, &mut conn.io) {
-                    Poll::Ready(End::Done) => up_done = true,
-                    Poll::Ready(_) => {
-                        up_done = true;
-                        client.must_close = true;
-                    }
-                    Poll::Pending => {}
-                }
+                // how it ended, if badly, is found out again when the response is through
+                up_done = self
+                    .up
+                    .poll(cx, &w, &mut client.io, &mut conn.io)
+                    .is_ready();
             }
             if let Poll::Ready(end) = self.down.poll(cx, &w, &mut conn.io, &mut client.io) {
                 return Poll::Ready(Ok(end));
@@ -101,22 +103,26 @@ impl Stream {
         })
         .await;
         self.tick();
+        let mut fate = self.body_ended(&end, close);
+        let good = matches!(end, Ok(End::Done));
+        let mut used_up = refused || self.up.is_complete();
+        if good && !used_up && self.req.framing.has_body() {
+            (fate, used_up) = Box::pin(self.rest_of_request(client, &mut conn, fate)).await;
+            self.tick();
+        }
         self.info.bytes_out += self.down.written;
         self.info.bytes_in += self.up.body_written();
         self.info.req_bytes_out += self.up.written;
         self.info.res_bytes_in += self.down.body_written();
-        let fate = self.body_ended(&end, close);
-        let used_up = up_done && (refused || self.up.is_complete());
         if client.input.is_none() {
             client.input = self.up.take_rest();
         }
-        let good = matches!(end, Ok(End::Done));
-        let clean = good && server_keeps && used_up && self.down.take_rest().is_none();
+        let clean = good
+            && server_keeps
+            && used_up
+            && conn.input.is_none()
+            && self.down.take_rest().is_none();
         self.part_with(client, conn, clean);
-        if good && upgraded_body_left && !used_up {
-            // answered before the request ended: nothing can follow on this connection
-            return Fate::Linger;
-        }
         fate
     }
 
@@ -176,12 +182,12 @@ impl Stream {
     /// Keeps the server connection for the next request if it may carry one (`clean`). One that is not kept stays open
     /// until the stream is logged.
     pub fn part_with(&mut self, client: &mut Client, conn: Box<ServerConn>, clean: bool) {
-        if !clean || self.frontend_mode() != ConnMode::KeepAlive {
+        if !clean || self.server_mode() != ConnMode::KeepAlive {
             self.closing = Some(conn);
             return;
         }
         self.sess.last_server = conn.server;
-        if self.backend().http_reuse == HttpReuse::Never {
+        if conn.private || self.backend().http_reuse == HttpReuse::Never {
             client.own = Some(conn);
         } else {
             self.closing = self.w.pools.keep(&self.w, conn);

@@ -136,7 +136,7 @@ impl Env for Stream {
         })
     }
     fn body(&self, dir: Dir) -> Option<Content<'_>> {
-        let held = |b: &HeldBody| b.active;
+        let held = |b: &HeldBody| b.active || b.peeked;
         let b = match dir {
             Dir::Request => &self.req_body,
             Dir::Response => &self.res_body,

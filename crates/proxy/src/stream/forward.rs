@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sluice_config::model::{
-    Balance, ConnMode, ForwardFor, Forwarded, ForwardedValue, HttpReuse, NormalizeUri, Options,
-    Proxy,
+    Balance, ConnMode, ForwardFor, Forwarded, ForwardedValue, NormalizeUri, Options, Proxy,
 };
 use sluice_expr::Type;
 use sluice_http::{Framing, Headers, Request, Version, normalize};
@@ -88,11 +87,7 @@ impl Stream {
     pub fn write_request(&mut self, be: &Proxy, out: &mut Vec<u8>) {
         let n = self.req.noticed;
         strip_connection(&mut self.req.headers, n.close || n.keep_alive);
-        let server_closes = self.frontend_mode() != ConnMode::KeepAlive
-            || be.http_reuse == HttpReuse::Never
-                && self.sess.client.requests == 0
-                && !self.req.persistent();
-        if server_closes
+        if self.server_mode() != ConnMode::KeepAlive
             && !n.wants_upgrade()
             && !be.options.contains(Options::HTTP_PRETEND_KEEPALIVE)
         {
@@ -100,7 +95,7 @@ impl Stream {
             if self.req.version >= Version::HTTP_11 {
                 self.req.headers.add("Connection", "close");
             }
-        } else if self.req.version.minor == 0 {
+        } else if self.req.version < Version::HTTP_11 && !n.wants_upgrade() {
             self.req.headers.add("Connection", "keep-alive");
         }
         if let Some(name) = &be.http_send_name_header {

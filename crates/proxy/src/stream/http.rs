@@ -395,12 +395,12 @@ impl Stream {
             && !self.req.noticed.doubtful_framing
             && !client.must_close
             && self.request_is_used_up()
-            && self.frontend_mode() != ConnMode::Close
+            && self.frontend().conn_mode != ConnMode::Close
             && !self.w.is_stopping()
     }
 
-    /// The closing mode in force: the stricter of frontend and backend.
-    pub fn frontend_mode(&self) -> ConnMode {
+    /// How connections to servers end: the stricter of frontend and backend. Those of clients heed the frontend alone.
+    pub fn server_mode(&self) -> ConnMode {
         match (self.frontend().conn_mode, self.backend().conn_mode) {
             (ConnMode::Close, _) | (_, ConnMode::Close) => ConnMode::Close,
             (ConnMode::ServerClose, _) | (_, ConnMode::ServerClose) => ConnMode::ServerClose,

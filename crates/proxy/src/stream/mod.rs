@@ -13,6 +13,7 @@ pub mod deliver;
 pub mod env;
 pub mod forward;
 pub mod http;
+pub mod late_request;
 pub mod observe;
 pub mod relay;
 pub mod reply;
@@ -51,9 +52,33 @@ pub struct HeldBody {
     /// The end of the message was seen.
     pub ended: bool,
     pub active: bool,
+    /// `payload` is a copy of what came with the head, for rules that look without waiting.
+    pub peeked: bool,
 }
 
 impl HeldBody {
+    /// Lets rules see what is already there of a body that is not held. `data` stays where it is.
+    pub fn peek(&mut self, mut decoder: BodyDecoder, data: &[u8]) {
+        if self.active {
+            return;
+        }
+        let payload = &mut self.payload;
+        payload.clear();
+        // what cannot be decoded is found out when the body is relayed
+        let step = decoder.decode(data, &mut |d: &[u8]| payload.extend_from_slice(d));
+        self.complete = step.is_ok_and(|s| s.done);
+        self.peeked = true;
+    }
+
+    /// Begins to hold the body.
+    pub fn hold(&mut self) {
+        if std::mem::take(&mut self.peeked) {
+            self.payload.clear();
+            self.complete = false;
+        }
+        self.active = true;
+    }
+
     pub fn forget(&mut self) {
         self.payload.clear();
         *self = HeldBody {

@@ -12,7 +12,7 @@ use super::Stream;
 use super::http::Fate;
 use super::reply::Local;
 use super::rules::{Later, Verdict};
-use crate::net::after_ms;
+use crate::net::{Buf, after_ms};
 use crate::session::Client;
 use crate::worker::Worker;
 use sluice_control::page::StatsRequest;
@@ -34,6 +34,10 @@ impl Stream {
     async fn before_server(&mut self, w: &Rc<Worker>, client: &mut Client) -> Result<(), Answered> {
         let fe = &**w.model().proxy(self.info.frontend);
         self.note_request(fe);
+        if w.model().global.looks_at_bodies {
+            let there = client.input.as_ref().map_or(&[][..], Buf::data);
+            self.req_body.peek(self.req_decoder.clone(), there);
+        }
         if !fe.tcp_request_content.is_empty() {
             self.content_rules(&fe.tcp_request_content, client).await?;
         }
@@ -64,6 +68,12 @@ impl Stream {
         }
         if let Some(post_max) = super::forward::wants_body(be, &self.req) {
             self.hold_request_body(client, None, post_max).await?;
+        }
+        if client.read_closed && self.req_body.active && !self.req_body.ended {
+            // gone in the middle of the body that was waited for: it is not going to read an answer
+            self.count_abort(true);
+            self.terminate(b'C', b'R');
+            return Err(Fate::Close);
         }
         self.unique_id_header(fe);
         self.forwarding_headers(fe, be);
@@ -181,10 +191,11 @@ impl Stream {
                 Err(self.answer(client, local).await)
             }
             Verdict::Redirect(r) => match self.redirect_response(&r) {
-                Some(local) => {
+                Some(mut local) => {
                     self.request_processed();
                     self.fe_state().fe.intercepted.inc();
                     self.terminate(b'L', b'R');
+                    local.close |= self.req.framing.has_body();
                     Err(self.answer(client, local).await)
                 }
                 None => Ok(()),
@@ -274,12 +285,7 @@ impl Stream {
     /// Keeps the client waiting for `timeout tarpit`.
     async fn tarpit(&mut self, client: &mut Client) {
         let t = &self.backend().timeouts;
-        let ms = self
-            .set
-            .tarpit_timeout_ms
-            .or(self.frontend().timeouts.tarpit_ms)
-            .or(t.tarpit_ms)
-            .or(t.connect_ms);
+        let ms = self.set.tarpit_timeout_ms.or(t.tarpit_ms).or(t.connect_ms);
         let deadline = after_ms(ms.or(Some(0)));
         client.timer.until(deadline).await;
         self.tick();
@@ -454,7 +460,7 @@ impl Stream {
         time_ms: Option<u64>,
         at_least: u64,
     ) -> Result<(), Answered> {
-        self.req_body.active = true;
+        self.req_body.hold();
         if !self.req.framing.has_body() {
             self.req_body.complete = true;
             self.req_body.ended = true;
@@ -485,14 +491,11 @@ impl Stream {
                 let local = self.error_response(408);
                 Err(self.answer_and(client, local, Fate::Close).await)
             }
-            super::body::Held::Closed => {
-                // it is not going to read an answer
-                self.terminate(b'C', b'R');
-                Err(Fate::Close)
-            }
+            // the rules see what there is; no server will (`before_server`)
+            super::body::Held::Closed => Ok(()),
             super::body::Held::Bad => {
                 self.count_bad_request();
-                self.terminate(b'P', b'D');
+                self.terminate(b'P', b'R');
                 let local = self.error_response(400);
                 Err(self.answer_and(client, local, Fate::Close).await)
             }

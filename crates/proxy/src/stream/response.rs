@@ -70,6 +70,11 @@ impl Stream {
             {
                 Ok(got) => got,
                 Err(Unserved::Redirect(local)) => return self.answer(client, local).await,
+                Err(why) if why.client_left() => {
+                    self.count_abort(true);
+                    self.note_unserved(&why);
+                    return Fate::Close;
+                }
                 Err(why) => {
                     self.note_unserved(&why);
                     let local = self.error_response(503);
@@ -92,7 +97,6 @@ impl Stream {
                         && self.req.method.is_idempotent();
                     if stale {
                         w.pools.clear(&w, self.info.server);
-                        continue;
                     }
                     if left > 0 && self.retry_wanted(be, &why) && self.may_resend() {
                         left -= 1;
@@ -102,6 +106,9 @@ impl Stream {
                             attempts.avoid = self.info.server.map(|s| s.index);
                             attempts.wanted = None;
                         }
+                        continue;
+                    }
+                    if stale {
                         continue;
                     }
                     return self.give_up(client, why).await;
@@ -137,8 +144,16 @@ impl Stream {
             self.closing = Some(conn);
             return Outcome::Finished(fate);
         }
+        if matches!(self.res.status, 401 | 407) {
+            self.note_authentication(&mut conn);
+        }
         let (framing, keeps) = (self.res.framing, self.res.persistent());
         if self.looks_at_response() {
+            self.req_body.ended |= self.up.is_complete();
+            if self.w.model().global.looks_at_bodies {
+                let there = buf.as_ref().map_or(&[][..], Buf::data);
+                self.res_body.peek(BodyDecoder::new(framing), there);
+            }
             let incoming = Incoming {
                 conn: &mut conn,
                 buf: &mut buf,
@@ -153,6 +168,9 @@ impl Stream {
                 // nobody wants the response; its connection lives on when all of it is there
                 let clean =
                     whole && keeps && up_done && self.up.is_complete() && !self.res_body.active;
+                if client.input.is_none() {
+                    client.input = self.up.take_rest();
+                }
                 self.part_with(client, conn, clean);
                 return Outcome::Finished(fate);
             }
@@ -256,8 +274,7 @@ impl Stream {
                 }
                 if up_done
                     && abort_on_close
-                    && client.input.is_none()
-                    && assign::client_gone(client, cx)
+                    && assign::client_gone(&client.io, &mut client.read_closed, cx)
                 {
                     return Poll::Ready(Err(NoResponse::ClientGone));
                 }
@@ -294,8 +311,10 @@ impl Stream {
                             }
                             continue;
                         }
-                        if self.res.status == 101 && !self.req.noticed.wants_upgrade() {
-                            // nobody asked for another protocol
+                        let agreed =
+                            self.req.noticed.wants_upgrade() && self.res.noticed.wants_upgrade();
+                        if self.res.status == 101 && !agreed {
+                            // nobody asked for another protocol, or the server does not name it
                             return Err(NoResponse::Junk);
                         }
                         let broken = BodyDecoder::new(self.res.framing)
@@ -333,6 +352,25 @@ impl Stream {
             .write_all(&out, &mut client.timer, self.client_timeout_ms())
             .await
             .map_err(|_| ())
+    }
+
+    /// Schemes that authenticate a connection rather than a request make it the client's own: nobody else may speak on
+    /// it, and its next requests go there (`Negotiate` and `NTLM`, RFC 4559 section 6).
+    fn note_authentication(&mut self, conn: &mut ServerConn) {
+        let header: &[u8] = match self.res.status {
+            401 => b"WWW-Authenticate",
+            _ => b"Proxy-Authenticate",
+        };
+        let of_connection = self.res.headers.values(header).any(|value| {
+            let scheme = value.split(|b| *b == b' ').next().unwrap_or_default();
+            [&b"Nego"[..], b"Negotiate", b"Nego2", b"NTLM"]
+                .iter()
+                .any(|s| scheme.eq_ignore_ascii_case(s))
+        });
+        if of_connection {
+            conn.private = true;
+            self.sess.prefers_last = true;
+        }
     }
 
     /// Whether [`Stream::response_rules`] has anything to do.
@@ -436,32 +474,22 @@ impl Stream {
         self.answer(client, local).await
     }
 
-    /// A 101 that does not prove that the server understood the WebSocket handshake (RFC 6455 section 4.2.2).
+    /// A 101 to a WebSocket handshake without the header that confirms it (RFC 6455 section 4.2.2); whether the value is
+    /// right is for the client to see.
     fn breaks_websocket(&self) -> bool {
-        if self.res.status != 101 {
-            return false;
-        }
-        let is_websocket = |h: &sluice_http::Headers| {
-            h.values(b"Upgrade")
-                .any(|v| v.eq_ignore_ascii_case(b"websocket"))
-        };
-        let key = self
-            .req
-            .headers
-            .get(b"Sec-WebSocket-Key")
-            .filter(|_| is_websocket(&self.req.headers) && is_websocket(&self.res.headers));
-        key.is_some_and(|key| {
-            let expected = sluice_expr::conv::websocket_accept(key);
-            self.res.headers.get(b"Sec-WebSocket-Accept") != Some(expected.as_bytes())
-        })
+        self.res.status == 101
+            && self.req.noticed.websocket
+            && self.req.noticed.websocket_key
+            && self.res.noticed.websocket
+            && !self.res.headers.contains(b"Sec-WebSocket-Accept")
     }
 
     /// Whether the configuration wants another attempt after this.
     fn retry_wanted(&self, be: &Proxy, why: &NoResponse) -> bool {
         let on = be.retry_on;
         match why {
-            NoResponse::Empty => on.contains(RetryOn::EMPTY_RESPONSE),
-            NoResponse::Junk | NoResponse::Cut => on.contains(RetryOn::JUNK_RESPONSE),
+            NoResponse::Empty | NoResponse::Cut => on.contains(RetryOn::EMPTY_RESPONSE),
+            NoResponse::Junk => on.contains(RetryOn::JUNK_RESPONSE),
             NoResponse::Timeout => on.contains(RetryOn::RESPONSE_TIMEOUT),
             NoResponse::Status(_) => true,
             NoResponse::ClientGone | NoResponse::ClientTimeout | NoResponse::BadBody => false,
@@ -498,7 +526,8 @@ impl Stream {
             NoResponse::ClientGone => {
                 self.count_abort(true);
                 // in the middle of its own body: it is not going to read an answer
-                if self.req.framing.has_body() && !self.req_body.ended {
+                let sent = self.req_body.ended || self.up.is_complete();
+                if self.req.framing.has_body() && !sent {
                     self.terminate(b'C', b'D');
                     return Fate::Close;
                 }

@@ -35,6 +35,7 @@ impl Stream {
                     Held::Enough | Held::Closed => {}
                     Held::Timeout => {
                         self.count_response_error();
+                        self.info.tsrv_ms = sluice_expr::env::UNREACHED;
                         return Err(self.deny_with(client, 504, b's').await);
                     }
                     Held::Bad => {
@@ -61,7 +62,7 @@ impl Stream {
         at_least: u64,
     ) -> Held {
         if !self.res_body.active {
-            self.res_body.active = true;
+            self.res_body.hold();
             self.res_decoder = BodyDecoder::new(self.res.framing);
         }
         let w = self.w.clone();

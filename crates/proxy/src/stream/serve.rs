@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sluice_config::model::{Balance, ConnMode, HttpReuse, Proxy, RetryOn, Source, UseSrc};
+use sluice_config::model::{Balance, ConnMode, HttpReuse, Options, Proxy, RetryOn, Source, UseSrc};
 
 use super::Stream;
 use super::reply::Local;
@@ -10,7 +10,7 @@ use crate::backend::assign::{self, Attempts, NoServer};
 use crate::backend::connect::{self, ConnectFail};
 use crate::backend::pool::is_alive;
 use crate::backend::{ServerConn, Slot};
-use crate::net::after_ms;
+use crate::net::{Timer, after_ms};
 use crate::session::Client;
 
 /// Why a stream got no connection to a server.
@@ -23,6 +23,17 @@ pub enum Unserved {
     Redirect(Local),
 }
 
+impl Unserved {
+    /// The client did not wait for it (`option abortonclose`): nobody is there to answer.
+    pub fn client_left(&self) -> bool {
+        matches!(
+            self,
+            Unserved::NoServer(NoServer::ClientGone)
+                | Unserved::NotConnected(ConnectFail::ClientGone)
+        )
+    }
+}
+
 impl Stream {
     /// A connection to a server: assigned, then reused or made, with retries.
     pub async fn server_connection(
@@ -33,6 +44,7 @@ impl Stream {
         left: &mut u32,
     ) -> Result<(Option<Slot>, Box<ServerConn>), Unserved> {
         let w = self.w.clone();
+        let watch = be.options.contains(Options::ABORTONCLOSE);
         loop {
             let slot = if be.servers.is_empty() {
                 None
@@ -63,7 +75,17 @@ impl Stream {
                     match connect::target(&addr, self) {
                         Some(t) => {
                             let conf = Some(&*server.conf);
-                            Box::pin(connect::connect(self, &mut client.timer, t, conf)).await
+                            let Client {
+                                io,
+                                timer,
+                                read_closed,
+                                ..
+                            } = &mut *client;
+                            let connecting = connect::connect(self, timer, t, conf);
+                            let watched = assign::while_there(watch, io, read_closed, connecting);
+                            Box::pin(watched)
+                                .await
+                                .unwrap_or(Err(ConnectFail::ClientGone))
                         }
                         None => Err(ConnectFail::Refused(io::ErrorKind::AddrNotAvailable.into())),
                     }
@@ -82,20 +104,33 @@ impl Stream {
                     self.connected(&conn);
                     return Ok((slot, conn));
                 }
+                Err(ConnectFail::ClientGone) => {
+                    return Err(Unserved::NotConnected(ConnectFail::ClientGone));
+                }
                 Err(fail) => {
                     drop(slot);
                     if *left == 0 || !be.retry_on.contains(RetryOn::CONN_FAILURE) {
                         return Err(Unserved::NotConnected(fail));
                     }
                     *left -= 1;
-                    self.retry_connect(client, attempts, *left).await;
+                    let Client {
+                        io,
+                        timer,
+                        read_closed,
+                        ..
+                    } = &mut *client;
+                    let retrying = self.retry_connect(timer, attempts, *left);
+                    let watched = assign::while_there(watch, io, read_closed, retrying);
+                    if Box::pin(watched).await.is_none() {
+                        return Err(Unserved::NotConnected(ConnectFail::ClientGone));
+                    }
                 }
             }
         }
     }
 
     /// Prepares another attempt: another server where redispatching is due, else the same after a pause.
-    async fn retry_connect(&mut self, client: &mut Client, attempts: &mut Attempts, left: u32) {
+    async fn retry_connect(&mut self, timer: &mut Timer, attempts: &mut Attempts, left: u32) {
         let be = self.backend();
         let done = be.retries.saturating_sub(left);
         let due = match be.redispatch {
@@ -126,7 +161,7 @@ impl Stream {
         let pause = self
             .connect_timeout_ms()
             .map_or(TURN_AROUND_MS, |t| t.min(TURN_AROUND_MS));
-        client.timer.until(after_ms(Some(pause))).await;
+        timer.until(after_ms(Some(pause))).await;
     }
 
     pub fn count_retry(&mut self) {
@@ -144,6 +179,9 @@ impl Stream {
             return;
         }
         self.info.redispatched = true;
+        if self.info.cookie_req == b'V' {
+            self.info.cookie_req = b'D';
+        }
         self.be_state().be.redispatches.inc();
         if let Some(server) = self.server_state() {
             server.counters.redispatches.inc();
@@ -163,7 +201,7 @@ impl Stream {
     /// An idle connection this stream may use (`http-reuse`).
     fn reusable(&self, client: &mut Client, slot: &Slot, key: u64) -> Option<Box<ServerConn>> {
         // a TCP stream's bytes have no end that would leave a connection over
-        if !self.is_http || self.frontend_mode() != ConnMode::KeepAlive {
+        if !self.is_http || self.server_mode() != ConnMode::KeepAlive {
             return None;
         }
         if let Some(mut own) = client.own.take() {
@@ -178,10 +216,11 @@ impl Stream {
         let allowed = match be.http_reuse {
             HttpReuse::Never => false,
             HttpReuse::Safe => !first || mine,
-            HttpReuse::Aggressive => !first || self.req.method.is_idempotent(),
-            HttpReuse::Always => true,
+            HttpReuse::Aggressive | HttpReuse::Always => true,
         };
-        allowed.then(|| self.w.pools.take(&self.w, slot.server, key))?
+        // a client's first request can only be trusted to a connection that did not close when it was used again
+        let proven = first && !mine && be.http_reuse == HttpReuse::Aggressive;
+        allowed.then(|| self.w.pools.take(&self.w, slot.server, key, proven))?
     }
 
     /// What a new connection would tell the server of this client, as a number: the source address, the PROXY header,
@@ -226,6 +265,7 @@ impl Stream {
             Unserved::NoServer(NoServer::QueueFull) => (b'S', b'Q'),
             Unserved::NoServer(NoServer::ClientGone) => (b'C', b'Q'),
             Unserved::NotConnected(ConnectFail::Timeout) => (b's', b'C'),
+            Unserved::NotConnected(ConnectFail::ClientGone) => (b'C', b'C'),
             Unserved::NotConnected(_) => (b'S', b'C'),
             Unserved::Redirect(_) => (b'L', b'C'),
         };
@@ -233,6 +273,7 @@ impl Stream {
             Unserved::NoServer(NoServer::QueueTimeout | NoServer::QueueFull) => {
                 self.be_state().be.failed_conns.inc();
             }
+            Unserved::NotConnected(ConnectFail::ClientGone) => {}
             Unserved::NotConnected(_) => {
                 self.be_state().be.failed_conns.inc();
                 if let Some(server) = self.server_state() {
