@@ -116,7 +116,7 @@ fn check(name: &str) {
     if let Ok(only) = std::env::var("CASE") {
         table.cases.retain(|case| case.name == only);
     }
-    // one table at a time: inspection delays are short and the machine may be small
+    // one table at a time: the machine may be small
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let sluice = PathBuf::from(env!("CARGO_BIN_EXE_sluice"));
