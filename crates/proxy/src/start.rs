@@ -15,6 +15,7 @@ use crate::accept;
 use crate::handover::{Inherited, Offered};
 use crate::logs::{LogSender, Rings};
 use crate::net::listen::{self, Bound};
+use crate::net::outbox;
 use crate::session::Listener;
 use crate::worker::{Shared, Worker};
 
@@ -405,10 +406,10 @@ async fn worker(
     mut questions: mpsc::UnboundedReceiver<Question>,
 ) {
     let rt: Arc<Runtime> = w.runtime().clone();
-    tokio::task::spawn_local(crate::net::outbox::carry());
+    tokio::task::spawn_local(outbox::carry());
     w.logs.gather();
     let logs = Rc::downgrade(&w);
-    crate::net::outbox::at_end_of_turn(move || logs.upgrade().iter().for_each(|w| w.logs.flush()));
+    outbox::at_end_of_turn(move || logs.upgrade().iter().for_each(|w| w.logs.flush()));
     let mut accepting = tokio::task::JoinSet::new();
     for r in ready {
         let state = rt.proxies[r.proxy].clone();
@@ -444,8 +445,10 @@ async fn worker(
     w.stop();
     while accepting.join_next().await.is_some() {}
     w.pools.clear(&w, None);
-    // drain: until the last session is gone or we are told to quit
-    while w.sessions.get() > 0 && *phase.borrow_and_update() != Phase::Quit {
+    // drain: until the last session is gone and its last answer taken, or we are told to quit
+    while (w.sessions.get() > 0 || outbox::is_unfinished())
+        && *phase.borrow_and_update() != Phase::Quit
+    {
         tokio::select! {
             changed = phase.changed() => if changed.is_err() { break },
             () = tokio::time::sleep(Duration::from_millis(10)) => {}
@@ -453,6 +456,7 @@ async fn worker(
     }
     sweeper.abort();
     answering.abort();
+    outbox::close();
 }
 
 /// Once a second: idle server connections.

@@ -69,6 +69,8 @@ struct Outbox {
     /// The task that empties it; without one nothing is posted.
     carrier: RefCell<Option<Waker>>,
     rests: RefCell<BTreeMap<RawFd, Rc<Rest>>>,
+    /// Rests being sent, those of closed connections too.
+    unfinished: Cell<usize>,
     /// What else is done when it is emptied.
     others: RefCell<Vec<Box<dyn Fn()>>>,
 }
@@ -90,6 +92,19 @@ pub async fn carry() {
         Poll::Pending
     })
     .await
+}
+
+/// Whether a connection, closed perhaps, still has to take the rest of a message.
+pub fn is_unfinished() -> bool {
+    OUTBOX.with(|o| o.unfinished.get() > 0)
+}
+
+/// Empties the outbox for the last time: the thread's tasks end, and what their sockets do not take at once is cut.
+pub fn close() {
+    OUTBOX.with(|o| {
+        o.empty();
+        o.carrier.take();
+    });
 }
 
 /// Has `f` called at the end of each turn in which somebody posted something or asked for the [`carrier`](call).
@@ -231,10 +246,14 @@ impl Outbox {
             then_shut: Cell::new(false),
             waiting: RefCell::default(),
         });
+        if self.carrier.borrow().is_none() {
+            return;
+        }
         // no descriptor left: the message is cut, as it is when the connection breaks
         let Ok(socket) = sys::duplicate(to) else {
             return;
         };
+        self.unfinished.set(self.unfinished.get() + 1);
         self.rests.borrow_mut().insert(to, rest.clone());
         tokio::task::spawn_local(finish(to, socket, rest));
     }
@@ -266,9 +285,13 @@ async fn finish(to: RawFd, socket: OwnedFd, rest: Rc<Rest>) {
             let _ = rustix::net::shutdown(&socket, rustix::net::Shutdown::Write);
         }
     }
-    if rest.is_watched(to) {
-        OUTBOX.with(|o| o.rests.borrow_mut().remove(&to));
-    }
+    let watched = rest.is_watched(to);
+    OUTBOX.with(|o| {
+        o.unfinished.set(o.unfinished.get() - 1);
+        if watched {
+            o.rests.borrow_mut().remove(&to);
+        }
+    });
     if let Some(waker) = rest.waiting.take() {
         waker.wake();
     }
@@ -376,9 +399,13 @@ mod tests {
             ours.shutdown_write();
             drop(ours);
             assert!(OUTBOX.with(|o| o.rests.borrow().is_empty()));
+            assert!(is_unfinished());
             let mut got = Vec::new();
             theirs.read_to_end(&mut got).await.unwrap();
             assert_eq!(got.len(), posted);
+            while is_unfinished() {
+                tokio::task::yield_now().await;
+            }
         })
         .await;
     }
