@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_config::model::{Balance, ListenAddr, Mode, PeerAddr, PortSpec, Proxy};
 use sluice_engine::health::{CheckStatus, Health};
-use sluice_engine::state::{ListenerState, OpState, WEIGHT_SCALE, admin};
+use sluice_engine::state::{ListenerState, OpState, Probing, WEIGHT_SCALE, admin};
 use sluice_engine::{ProxyState, Runtime, ServerState};
 
 /// What a row of the statistics is about.
@@ -166,6 +166,14 @@ fn agent<T>(s: &ServerState, get: impl FnOnce(&Health) -> T) -> T {
         .agent_health
         .lock()
         .unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A check's status, starred while the next one is under way.
+fn running(probe: &Probing, code: &str) -> String {
+    match probe.running.load(Relaxed) {
+        true => format!("* {code}"),
+        false => code.to_owned(),
+    }
 }
 
 /// The status column.
@@ -353,7 +361,7 @@ pub const FIELDS: &[Field] = fields! {
     "rate" "MRP" |r, at| r.serving().map(|c| c.sess_rate.per_second(at.now_ms)).or(r.frontend().map(|c| c.sess_rate.per_second(at.now_ms))).map(V::U32);
     "rate_lim" "CLP" |r, at| match r { Row::Frontend(p, _) => u32v(p.rate_limit_sessions), _ => None };
     "rate_max" "MMP" |r, at| r.serving().map(|c| c.sess_rate.max()).or(r.frontend().map(|c| c.sess_rate.max())).map(V::U32);
-    "check_status" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(health(s, |h| h.last.status.code())));
+    "check_status" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(running(&s.check_probe, health(s, |h| h.last.status.code()))));
     "check_code" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| match health(s, |h| (h.last.status.has_code(), h.last.code)) { (true, n) => u32v(n), _ => None });
     "check_duration" "MDP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u64v(health(s, |h| h.last.duration_ms)));
     "hrsp_1xx" "MCP" |r, at| class(r, 1);
@@ -362,7 +370,7 @@ pub const FIELDS: &[Field] = fields! {
     "hrsp_4xx" "MCP" |r, at| class(r, 4);
     "hrsp_5xx" "MCP" |r, at| class(r, 5);
     "hrsp_other" "MCP" |r, at| class(r, 0);
-    "hanafail" "MCP" |r, at| r.server().filter(|s| s.conf.check.enabled).and_then(|s| u64v(s.passive.alarms.load(Relaxed)));
+    "hanafail" "MCP" |r, at| r.server().filter(|s| s.conf.check.observe.is_some()).and_then(|s| u64v(s.passive.alarms.load(Relaxed)));
     "req_rate" "MRP" |r, at| r.frontend().filter(|_| r.http()).and_then(|c| u32v(c.req_rate.per_second(at.now_ms)));
     "req_rate_max" "MMP" |r, at| r.frontend().filter(|_| r.http()).and_then(|c| u32v(c.req_rate.max()));
     "req_tot" "MCP" |r, at| if !r.http() { None } else { r.serving().map(|c| c.req_total.value()).or(r.frontend().map(|c| c.req_total.value())).map(V::U64) };
@@ -373,13 +381,13 @@ pub const FIELDS: &[Field] = fields! {
     "comp_byp" "MCP" |r, at| compression(r);
     "comp_rsp" "MCP" |r, at| compression(r);
     "lastsess" "MAP" |r, at| r.serving().map(|c| V::S32(match c.last_session_ms.value() { 0 => -1, ms => ago(at, ms) as i32 }));
-    "last_chk" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled).and_then(|s| strv(health(s, |h| h.last.info.clone())));
+    "last_chk" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && !s.check_probe.running.load(Relaxed)).and_then(|s| strv(health(s, |h| h.last.info.clone())));
     "last_agt" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.info.clone())));
     "qtime" "MaP" |r, at| mean(r, |c| &c.queue_time);
     "ctime" "MaP" |r, at| mean(r, |c| &c.connect_time);
     "rtime" "MaP" |r, at| mean(r, |c| &c.response_time);
     "ttime" "MaP" |r, at| mean(r, |c| &c.total_time);
-    "agent_status" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.status.code())));
+    "agent_status" "SOP" |r, at| asked(r).and_then(|s| strv(running(&s.agent_probe, agent(s, |h| h.last.status.code()))));
     "agent_code" "MOP" |r, at| asked(r).filter(|s| agent(s, |h| h.last.status.has_code())).and_then(|s| u32v(agent(s, |h| h.last.code)));
     "agent_duration" "MDP" |r, at| asked(r).and_then(|s| u64v(agent(s, |h| h.last.duration_ms)));
     "check_desc" "SOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(health(s, |h| h.last.status.description())));

@@ -259,7 +259,11 @@ impl Runtime {
             return Err(WeightError::Static);
         }
         s.user_weight.store(new, Relaxed);
+        let before = proxy.usable_servers();
         self.settle(id, now_ms);
+        if before > 0 && proxy.usable_servers() == 0 {
+            self.tell(id, Event::LeftLast, None, 0);
+        }
         Ok(())
     }
 

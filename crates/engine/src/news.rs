@@ -16,6 +16,8 @@ pub enum Event {
     WentUp,
     WentDown,
     Stops,
+    /// Only its weight became zero, and it was the last of its backend.
+    LeftLast,
 }
 
 /// One change; `via` names the tracked server it comes from.

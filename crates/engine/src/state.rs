@@ -181,6 +181,8 @@ pub struct ServerState {
 pub struct Probing {
     /// `disable health`, `disable agent`.
     pub paused: AtomicBool,
+    /// One is under way.
+    pub running: AtomicBool,
     pub addr: ArcSwapOption<IpAddr>,
     /// 0: as configured.
     pub port: AtomicU16,

@@ -54,7 +54,13 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
     let userlists = userlists::build(&mut resolver);
     let accounts = Accounts::read(&resolver);
     let mut proxies = Vec::new();
-    let ids = free_ids(raw.proxies.iter().map(|p| p.id));
+    // HAProxy's command line is a proxy of its own and has the first id
+    let first = if raw.global.stats_sockets.is_empty() {
+        1
+    } else {
+        2
+    };
+    let ids = free_ids(first, raw.proxies.iter().map(|p| p.id));
     for (index, puid) in ids.into_iter().enumerate() {
         proxies.extend(proxy::build(&mut resolver, &accounts, index, puid));
     }
@@ -121,9 +127,9 @@ fn without_repeats(diagnostics: &mut Vec<Diagnostic>) {
 }
 
 /// Explicit numbers stay; the others get the next number that nobody wrote. The counter moves on with every member.
-fn free_ids(written: impl Iterator<Item = Option<u32>> + Clone) -> Vec<u32> {
+fn free_ids(first: u32, written: impl Iterator<Item = Option<u32>> + Clone) -> Vec<u32> {
     let taken: std::collections::HashSet<u32> = written.clone().flatten().collect();
-    let mut next = 0;
+    let mut next = first - 1;
     written
         .map(|id| {
             next += 1;
@@ -348,7 +354,7 @@ mod tests {
     #[test]
     fn ids_are_given_out_as_haproxy_does() {
         let check = |written: &[Option<u32>], expect: &[u32]| {
-            assert_eq!(free_ids(written.iter().copied()), expect);
+            assert_eq!(free_ids(1, written.iter().copied()), expect);
         };
         check(&[None, None, Some(1)], &[2, 3, 1]);
         check(&[None, Some(1), None], &[2, 1, 4]);

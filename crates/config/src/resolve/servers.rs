@@ -22,6 +22,7 @@ pub(super) fn build(resolver: &mut Resolver<'_>, index: usize) -> Vec<Arc<Server
     let raw = &resolver.raw.proxies[index];
     // 0 stands for a number that was not written.
     let ids = free_ids(
+        1,
         raw.servers
             .iter()
             .map(|s| Some(s.server.id).filter(|id| *id > 0)),

@@ -214,8 +214,9 @@ fn servers_state(c: &mut Call<'_>) -> String {
             let h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
             let since = now_ms.saturating_sub(s.last_change_ms.load(Relaxed)) / 1000;
             let result = match h.last.status {
+                _ if s.check_probe.running.load(Relaxed) => 0,
                 CheckStatus::Unknown | CheckStatus::Init => 0,
-                s if s == CheckStatus::L7OkCond => 4,
+                CheckStatus::L7OkCond => 4,
                 s if s.passed() => 3,
                 _ => 2,
             };
@@ -245,8 +246,14 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 h.counter,
                 asked_port(s.conf.check.port, &s.check_probe),
                 asked_addr(s.conf.check.addr.as_ref().and_then(ip_of), &s.check_probe),
-                asked_addr(s.conf.agent.addr, &s.agent_probe),
-                asked_port(s.conf.agent.port, &s.agent_probe),
+                asked_addr(
+                    s.conf
+                        .agent
+                        .addr
+                        .or(s.conf.check.addr.as_ref().and_then(ip_of)),
+                    &s.agent_probe
+                ),
+                asked_port(s.conf.agent.port.or(s.conf.check.port), &s.agent_probe),
             );
         }
     }
@@ -254,6 +261,7 @@ fn servers_state(c: &mut Call<'_>) -> String {
 }
 
 /// Bits of `srv_check_state` and `srv_agent_state` (management guide 9.3 `show servers state`).
+const RUNNING: u8 = 0x01;
 const CONFIGURED: u8 = 0x02;
 const ENABLED: u8 = 0x04;
 const PAUSED: u8 = 0x08;
@@ -261,10 +269,15 @@ const AGENT: u8 = 0x10;
 
 fn probe_state(configured: bool, maint: bool, probe: &Probing) -> u8 {
     let pause = if maint { PAUSED } else { 0 };
+    let running = if probe.running.load(Relaxed) {
+        RUNNING
+    } else {
+        0
+    };
     match (configured, probe.paused.load(Relaxed)) {
         (false, _) => pause,
-        (true, true) => CONFIGURED | pause,
-        (true, false) => CONFIGURED | ENABLED | pause,
+        (true, true) => CONFIGURED | pause | running,
+        (true, false) => CONFIGURED | ENABLED | pause | running,
     }
 }
 

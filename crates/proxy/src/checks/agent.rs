@@ -10,9 +10,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use sluice_config::model::PeerAddr;
+use sluice_config::model::{Options, PeerAddr};
 use sluice_engine::admin::AdminState;
-use sluice_engine::health::{CheckResult, CheckStatus};
+use sluice_engine::health::{CheckResult, CheckStatus, Health};
 use sluice_engine::state::OpState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -32,10 +32,12 @@ pub async fn schedule(c: Rc<Checked>, first: Duration) {
     loop {
         let started = Instant::now();
         if !c.server.agent_probe.paused.load(Relaxed) && !c.shared.runtime.is_stopping() {
+            c.server.agent_probe.running.store(true, Relaxed);
             let answer = match tokio::time::timeout(every, ask(&c)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
             };
+            c.server.agent_probe.running.store(false, Relaxed);
             let took_ms = started.elapsed().as_millis() as u64;
             match answer {
                 // a command stopped the asking meanwhile
@@ -51,16 +53,19 @@ pub async fn schedule(c: Rc<Checked>, first: Duration) {
 /// One question: the answer's first line.
 async fn ask(c: &Checked) -> io::Result<String> {
     let (conf, told) = (&c.server.conf.agent, &c.server.agent_probe);
-    let own = || match &**c.server.addr.load() {
+    let ip_of = |addr: &PeerAddr| match addr {
         PeerAddr::Ip { ip, .. } => Some(*ip),
         _ => None,
     };
+    // `addr` is for both kinds of checks
+    let shared = c.server.conf.check.addr.as_ref();
     let ip: Option<IpAddr> = told
         .addr
         .load_full()
         .map(|ip| *ip)
         .or(conf.addr)
-        .or_else(own);
+        .or_else(|| shared.and_then(ip_of))
+        .or_else(|| ip_of(&c.server.addr.load()));
     let port = match told.port.load(Relaxed) {
         0 => conf.port,
         port => Some(port),
@@ -130,7 +135,7 @@ fn read(line: &str) -> Said {
                 said.maxconn = w.strip_prefix("maxconn:").and_then(|n| n.parse().ok());
             }
             _ => {
-                said.error.get_or_insert_with(|| line.trim().to_owned());
+                said.error.get_or_insert_with(|| word.to_owned());
             }
         }
     }
@@ -171,11 +176,12 @@ fn obey(c: &Checked, said: &Said, took_ms: u64) {
         }
         (None, None) => (CheckStatus::Unchanged, String::new()),
     };
-    let health = {
+    let (health, news) = {
         let mut h = s
             .agent_health
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
+        let before = (h.last.status, h.counter);
         if let (Some((up, _)), true) = (&said.health, status != CheckStatus::Unchanged) {
             h.counter = u32::from(*up);
         }
@@ -185,10 +191,13 @@ fn obey(c: &Checked, said: &Said, took_ms: u64) {
             info,
             duration_ms: took_ms,
         };
-        h.clone()
+        (h.clone(), before != (status, h.counter))
     };
     if status == CheckStatus::Unchanged {
         return;
+    }
+    if news {
+        log(c, &health);
     }
     let healthy = !s.conf.check.enabled
         || s.health
@@ -202,7 +211,7 @@ fn obey(c: &Checked, said: &Said, took_ms: u64) {
     }
 }
 
-/// The agent could not be asked: only the page shows it.
+/// The agent could not be asked: the log and the page show it, the server goes on.
 fn note_failure(c: &Checked, e: &io::Error, took_ms: u64) {
     let status = match e.kind() {
         io::ErrorKind::TimedOut => CheckStatus::L4Timeout,
@@ -214,6 +223,7 @@ fn note_failure(c: &Checked, e: &io::Error, took_ms: u64) {
         .agent_health
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
+    let before = h.last.status;
     h.last = CheckResult {
         status,
         code: 0,
@@ -224,6 +234,17 @@ fn note_failure(c: &Checked, e: &io::Error, took_ms: u64) {
             .to_owned(),
         duration_ms: took_ms,
     };
+    let health = h.clone();
+    drop(h);
+    if before != status {
+        log(c, &health);
+    }
+}
+
+fn log(c: &Checked, health: &Health) {
+    if c.proxy.options.contains(Options::LOG_HEALTH_CHECKS) {
+        change::log_check(c, "Agent", health);
+    }
 }
 
 #[cfg(test)]

@@ -101,8 +101,8 @@ pub fn leave_drain(c: &Checked, h: &Health) {
     }
 }
 
-/// `option log-health-checks`.
-pub fn log_check(c: &Checked, h: &Health) {
+/// `option log-health-checks`, of a `Health` or an `Agent` check.
+pub fn log_check(c: &Checked, what: &str, h: &Health) {
     let outcome = match h.last.status {
         CheckStatus::L7OkCond => "conditionally succeeded",
         status if status.passed() => "succeeded",
@@ -122,7 +122,7 @@ pub fn log_check(c: &Checked, h: &Health) {
         c,
         LEVEL_NOTICE,
         &format!(
-            "Health check for {kind} {}/{} {outcome}, reason: {}, status: {at}/{of} {state}.",
+            "{what} check for {kind} {}/{} {outcome}, reason: {}, status: {at}/{of} {state}.",
             c.backend.name,
             c.server.name,
             reason(h)
@@ -168,6 +168,7 @@ fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
     };
     let title = title(&c);
     let text = match change.event {
+        Event::LeftLast => return tell_if_empty(&c),
         Event::EntersMaint => {
             format!(
                 "{title} is going DOWN for maintenance{via}. {}",

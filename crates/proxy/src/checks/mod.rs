@@ -89,16 +89,17 @@ const FIRST_WITHIN: Duration = Duration::from_millis(1000);
 async fn schedule(c: Rc<Checked>, first: Duration) {
     tokio::time::sleep(first).await;
     loop {
-        let started = Instant::now();
         if c.server.admin() & sluice_engine::state::admin::MAINT == 0
             && !c.server.check_probe.paused.load(Relaxed)
             && !c.shared.runtime.is_stopping()
         {
+            c.server.check_probe.running.store(true, Relaxed);
             let result = one(&c).await;
+            c.server.check_probe.running.store(false, Relaxed);
             take_in(&c, |h| h.on_result(result));
         }
-        let soonest = Instant::now() + Duration::from_millis(1);
-        pause(&c, (started + interval(&c)).max(soonest)).await;
+        // counted from the end of the last one
+        pause(&c, Instant::now() + interval(&c)).await;
     }
 }
 
@@ -156,7 +157,7 @@ fn take_in(c: &Checked, step: impl FnOnce(&mut Health) -> Change) {
     if c.proxy.options.contains(Options::LOG_HEALTH_CHECKS)
         && (before.0 != after.last.status || before.2 != after.counter)
     {
-        change::log_check(c, &after);
+        change::log_check(c, "Health", &after);
     }
     match changed {
         Change::None => change::leave_drain(c, &after),

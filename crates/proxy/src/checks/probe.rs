@@ -59,9 +59,9 @@ pub async fn rules(c: &Checked, rules: &CheckRules) -> CheckResult {
         greeting: String::new(),
         info: stream_info(c),
     };
-    // `timeout check` is for the answer alone; without it the interval is for connecting and answer together
+    // nobody looks at `timeout check` before the time for connecting is over; without it the interval is for all
     let limit = match c.proxy.timeouts.check_ms {
-        Some(ms) => connect_limit(c) + Duration::from_millis(ms),
+        Some(ms) => connect_limit(c).max(Duration::from_millis(ms)),
         None => Duration::from_millis(c.server.conf.check.inter_ms),
     };
     let deadline = Instant::now() + limit;

@@ -52,11 +52,12 @@ fn mysql(bytes: &[u8]) -> Judged {
 /// A bindResponse (RFC 4511 section 4.2.2): SEQUENCE { messageID, [APPLICATION 1] { resultCode, ... } }.
 fn ldap(bytes: &[u8]) -> Judged {
     let other = || Judged::Failed(CheckStatus::L7Resp, 0, "Not LDAPv3 protocol".into());
-    if bytes.first().is_some_and(|b| *b != 0x30) {
-        return other();
-    }
+    // the shortest answer, whatever it says
     if bytes.len() < 14 {
         return Judged::NeedMore;
+    }
+    if bytes.first() != Some(&0x30) {
+        return other();
     }
     // lengths are one byte, or 0x80 plus the number of bytes that follow
     let past_length = |b: &[u8]| match b.first() {
@@ -122,7 +123,7 @@ mod tests {
             Judged::Failed(CheckStatus::L7Status, 49, _)
         ));
         assert!(matches!(
-            judge(LdapBind, b"junk", false),
+            judge(LdapBind, b"a line of junk", false),
             Judged::Failed(CheckStatus::L7Resp, 0, _)
         ));
     }
