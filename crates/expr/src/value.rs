@@ -142,6 +142,17 @@ impl Value<'_> {
         }
     }
 
+    /// The same value, without a copy of its bytes.
+    pub fn borrowed(&self) -> Value<'_> {
+        let bytes = |s| Cow::Borrowed(<Cow<'_, [u8]> as AsRef<[u8]>>::as_ref(s));
+        match self {
+            Value::Str(s) => Value::Str(bytes(s)),
+            Value::Bin(s) => Value::Bin(bytes(s)),
+            Value::Meth(m, s) => Value::Meth(*m, bytes(s)),
+            other => other.clone(),
+        }
+    }
+
     /// Detaches the value from the message.
     pub fn into_owned(self) -> Value<'static> {
         match self {

@@ -52,16 +52,21 @@ fn comma_or_quote(text: &[u8]) -> Option<usize> {
     }
     // the high bit of the first byte that is zero, perhaps of some behind it
     let zeros = |x: u64| x.wrapping_sub(EACH) & !x & (EACH << 7);
-    let (words, tail) = text.as_chunks::<8>();
-    for (i, word) in words.iter().enumerate() {
+    let found = |word: &[u8; 8]| {
         let word = u64::from_le_bytes(*word);
         let hits = zeros(word ^ (EACH * b',' as u64)) | zeros(word ^ (EACH * b'"' as u64));
-        if hits != 0 {
-            return Some(i * 8 + hits.trailing_zeros() as usize / 8);
+        (hits != 0).then(|| hits.trailing_zeros() as usize / 8)
+    };
+    for (i, word) in text.as_chunks::<8>().0.iter().enumerate() {
+        if let Some(at) = found(word) {
+            return Some(i * 8 + at);
         }
     }
-    let at = tail.iter().position(|b| matches!(b, b',' | b'"'))?;
-    Some(words.len() * 8 + at)
+    match text.last_chunk::<8>() {
+        // some of these were looked at before
+        Some(last) => found(last).map(|at| text.len() - 8 + at),
+        None => text.iter().position(|b| matches!(b, b',' | b'"')),
+    }
 }
 
 /// Index of the first byte outside double quotes for which `stop` holds, or the length.

@@ -108,7 +108,7 @@ impl MapRef {
     }
 
     /// The value for a key, the default when there is one and no pattern matches.
-    pub fn lookup(&self, key: &Value<'_>) -> Option<Value<'static>> {
+    pub fn lookup(&self, key: &Value<'_>) -> Option<Value<'_>> {
         let found = match self.result {
             MapResult::Key => self.list.find(self.kind, key, |pattern, _| {
                 Some(Value::Str(Cow::Owned(pattern.to_vec())))
@@ -125,7 +125,9 @@ impl MapRef {
                 .list
                 .find(self.kind, key, |_, value| self.result.read(value)),
         };
-        found.flatten().or_else(|| self.default.clone())
+        found
+            .flatten()
+            .or_else(|| Some(self.default.as_ref()?.borrowed()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Integer patterns: `-m int` and, over lengths, `-m len`. The first entry of the list that holds the number wins.
 //!
-//! Single numbers are found by hash. Ranges are cut into disjoint segments that know their first range, searched by
-//! halves; ranges added since are tried one by one until there are enough of them to cut again.
+//! Single numbers are found by hash. Ranges are cut into disjoint segments that know their first range ([`Steps`]);
+//! ranges added since are tried one by one until there are enough of them to cut again.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 
 use super::elements::Elements;
 use super::number::{self, Notation};
+use super::steps::Steps;
 use super::table::{Asked, Hashed, hash};
 
 const RECENT_MAX: usize = if cfg!(test) { 3 } else { 256 };
@@ -29,11 +30,10 @@ struct State {
     recent: Vec<(i64, i64, u32)>,
 }
 
-/// `starts[i]..starts[i + 1]` belongs to `first[i]`, the first range there is, [`NONE`] where there is none.
 #[derive(Default)]
 struct Segments {
-    starts: Box<[i64]>,
-    first: Box<[u32]>,
+    /// Where another range is the first there is: its number, [`NONE`] where there is none.
+    firsts: Steps,
     /// All ranges in the order of the list, to fall back to when the first one has been deleted.
     lows: Box<[i64]>,
     highs: Box<[i64]>,
@@ -105,10 +105,7 @@ impl NumberIndex {
     pub(super) fn memory(&self) -> usize {
         let state = self.state.load();
         let s = &state.segments;
-        state.single.memory()
-            + s.starts.len() * 12
-            + s.ids.len() * 20
-            + state.recent.capacity() * 24
+        state.single.memory() + s.firsts.memory() + s.ids.len() * 20 + state.recent.capacity() * 24
     }
 }
 
@@ -164,7 +161,7 @@ impl Segments {
         }
         points.sort_unstable();
         let mut open = std::collections::BTreeSet::new();
-        let (mut starts, mut first) = (Vec::new(), Vec::new());
+        let mut firsts: Vec<(i64, u32)> = Vec::new();
         let mut i = 0;
         while i < points.len() {
             let at = points[i].0;
@@ -179,14 +176,12 @@ impl Segments {
                 i += 1;
             }
             let now = open.first().copied().unwrap_or(NONE);
-            if first.last() != Some(&now) {
-                starts.push(at);
-                first.push(now);
+            if firsts.last().is_none_or(|(_, before)| *before != now) {
+                firsts.push((at, now));
             }
         }
         Segments {
-            starts: starts.into(),
-            first: first.into(),
+            firsts: Steps::new(&firsts),
             lows: ranges.iter().map(|(low, _, _)| *low).collect(),
             highs: ranges.iter().map(|(_, high, _)| *high).collect(),
             ids: ranges.iter().map(|(_, _, id)| *id).collect(),
@@ -194,8 +189,7 @@ impl Segments {
     }
 
     fn find(&self, n: i64, all: &Elements) -> Option<u32> {
-        let at = self.starts.partition_point(|s| *s <= n).checked_sub(1)?;
-        let id = *self.first.get(at)?;
+        let id = self.firsts.at_or_below(n)?;
         if id == NONE {
             return None;
         }
