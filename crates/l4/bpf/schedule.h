@@ -265,6 +265,27 @@ GLOBAL __u32 next_usable(const struct service *s, __u32 start)
 	return search.found;
 }
 
+/* twos: two servers drawn by their weights; the one with the lower load by weight has it, the first of equals. */
+GLOBAL __u32 less_loaded_of_two(const struct service *s)
+{
+	if (!s || !s->ring_length)
+		return ~0U;
+	__u32 one = ring_at(s, bpf_get_prandom_u32() % s->ring_length);
+	__u32 two = ring_at(s, bpf_get_prandom_u32() % s->ring_length);
+	struct server *first = server_at(one), *second = server_at(two);
+	struct load *first_load = bpf_map_lookup_elem(&loads, &one), *second_load = bpf_map_lookup_elem(&loads, &two);
+	if (!first || !second || !first_load || !second_load)
+		return ~0U;
+	int first_usable = first->weight && !full(one, first), second_usable = second->weight && !full(two, second);
+	if (!first_usable && !second_usable)
+		return next_usable(s, bpf_get_prandom_u32());
+	if (!first_usable || !second_usable)
+		return first_usable ? one : two;
+	__u64 first_measure = (__u64)first_load->active * 256 + first_load->inactive;
+	__u64 second_measure = (__u64)second_load->active * 256 + second_load->inactive;
+	return second->weight * first_measure > first->weight * second_measure ? two : one;
+}
+
 /* Picks a server for a new flow; ~0 if there is none. A flow that will not be kept (or whose entry was lost) is hashed,
  * so that all its packets go the same way. */
 GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashed)
@@ -276,12 +297,14 @@ GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashe
 			return schedule_local(s, p);
 		return least_loaded(s);
 	}
+	if (s->pick == PICK_TWO && !hashed)
+		return less_loaded_of_two(s);
 	int slots = s->pick == PICK_SOURCE_SLOT || s->pick == PICK_DESTINATION_SLOT;
 	__u32 position;
 	if (slots) {
 		position = slot_of(s, &p->key);
 	} else if (hashed || s->pick == PICK_MAGLEV) {
-		position = flow_hash(s, &p->key, hashed && s->pick == PICK_COUNTER);
+		position = flow_hash(s, &p->key, hashed && (s->pick == PICK_COUNTER || s->pick == PICK_TWO));
 	} else {
 		__u32 id = s->id;
 		__u32 *cursor = bpf_map_lookup_elem(&cursors, &id);

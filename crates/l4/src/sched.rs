@@ -23,6 +23,8 @@ pub enum Pick {
     SourceSlot,
     /// dh: the slot of the virtual address.
     DestinationSlot,
+    /// twos: the less loaded of two entries drawn at random.
+    TwoChoices,
     /// The least loaded of the ring's servers by this measure.
     Load(Load),
 }
@@ -55,6 +57,7 @@ pub fn pick(scheduler: Scheduler) -> Pick {
         Scheduler::SourceHash => Pick::SourceSlot,
         Scheduler::DestinationHash => Pick::DestinationSlot,
         Scheduler::Maglev => Pick::Maglev,
+        Scheduler::TwoChoices => Pick::TwoChoices,
         Scheduler::LeastConnection => Pick::Load(Load::Connections),
         Scheduler::WeightedLeastConnection => Pick::Load(Load::Weighted),
         Scheduler::LocalityLeastConnection => Pick::Load(Load::Local),

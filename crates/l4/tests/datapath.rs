@@ -370,6 +370,44 @@ fn never_queue_and_overflow_choose_as_ipvs() {
 }
 
 #[test]
+fn of_two_that_are_drawn_the_less_loaded_has_it() {
+    privileged!();
+    let weights = [1, 2, 3];
+    let mut d = director(&[service(
+        Scheduler::TwoChoices,
+        "10.0.0.100",
+        three(Forwarding::DirectRouting, weights),
+    )]);
+    let mut taken = [0u32; 3];
+    for port in 0..600 {
+        taken[usize::from(goes_to(&mut d, &syn(1000 + port)) - 11)] += 1;
+    }
+    // Loads by weight stay together (100, 200, 300): two draws know of each other's load, one would scatter by tens.
+    for (taken, weight) in taken.iter().zip(weights) {
+        assert!(taken.abs_diff(100 * weight) <= 10, "{taken:?}");
+    }
+    // The heaviest is drained and comes back with the most connections: it has a new one only if both draws are its.
+    let mut d = director(&[service(
+        Scheduler::TwoChoices,
+        "10.0.0.100",
+        three(Forwarding::DirectRouting, [0, 0, 1]),
+    )]);
+    for port in 0..300 {
+        assert_eq!(goes_to(&mut d, &syn(1000 + port)), 13);
+    }
+    d.apply(&[service(
+        Scheduler::TwoChoices,
+        "10.0.0.100",
+        three(Forwarding::DirectRouting, [1, 1, 1]),
+    )])
+    .unwrap();
+    let again = (0..300).filter(|p| goes_to(&mut d, &syn(2000 + p)) == 13);
+    // A ninth of 300, by chance: 33, and with a likelihood of one in millions not within 5 to 70.
+    let again = again.count();
+    assert!((5..70).contains(&again), "{again}");
+}
+
+#[test]
 fn a_full_server_is_passed_over() {
     privileged!();
     let mut servers = three(Forwarding::DirectRouting, [1; 3]);

@@ -115,11 +115,12 @@ fn change_some(services: usize, each: usize, every: u32) -> (u64, Duration) {
     let took = began.elapsed();
     assert_eq!(up(&lab), (count, 1), "what was known is known");
     // Nobody goes up or down, now or in the checks that follow.
-    lab.stays("no server flaps", Duration::from_secs(3), |lab| {
+    let steady = lab.stays("no server flaps", Duration::from_secs(3), |lab| {
         let log = lab.log("a");
         let news = &log[before..];
         !news.contains(" is UP") && !news.contains(" is DOWN")
     });
+    assert!(steady);
     let show = lab.show("a");
     let all = show["virtual_servers"].as_array().unwrap();
     let changed = all

@@ -556,7 +556,10 @@ fn ring(service: &Service) -> (u8, u8, Vec<u32>) {
     let weights: Vec<u32> = service.servers.iter().rev().map(|s| s.weight).collect();
     let order = match service.scheduler {
         Scheduler::RoundRobin => sched::round_robin(&weights),
-        Scheduler::WeightedRoundRobin => sched::weighted_round_robin(&weights),
+        // For twos a server stands in it as often as it is to be drawn.
+        Scheduler::WeightedRoundRobin | Scheduler::TwoChoices => {
+            sched::weighted_round_robin(&weights)
+        }
         Scheduler::FailOver => sched::fail_over(&weights),
         Scheduler::SourceHash => sched::hash_slots(&weights, true),
         Scheduler::DestinationHash => sched::hash_slots(&weights, false),
@@ -580,6 +583,7 @@ fn ring(service: &Service) -> (u8, u8, Vec<u32>) {
     match sched::pick(service.scheduler) {
         Pick::Counter => (layout::PICK_COUNTER, 0, order),
         Pick::Maglev => (layout::PICK_MAGLEV, 0, order),
+        Pick::TwoChoices => (layout::PICK_TWO, 0, order),
         Pick::SourceSlot => (layout::PICK_SOURCE_SLOT, 0, order),
         Pick::DestinationSlot => (layout::PICK_DESTINATION_SLOT, 0, order),
         Pick::Load(load) => {

@@ -17,6 +17,7 @@ pub const PICK_MAGLEV: u8 = 1;
 pub const PICK_DESTINATION_SLOT: u8 = 2;
 pub const PICK_LOAD: u8 = 3;
 pub const PICK_SOURCE_SLOT: u8 = 4;
+pub const PICK_TWO: u8 = 5;
 
 pub const SERVICE_HASH_PORT: u8 = 1;
 pub const SERVICE_FALLBACK: u8 = 2;

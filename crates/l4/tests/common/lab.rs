@@ -45,7 +45,7 @@ pub fn ip(args: &str) -> String {
 
 /// A limit for a waiting loop that does not pass while the machine, busy with others' work, lets nobody run: of each turn
 /// of the loop only so much counts as a turn takes on a machine that keeps up.
-struct Patience {
+pub struct Patience {
     left: Duration,
     turn: Instant,
     /// In any case.
@@ -55,7 +55,7 @@ struct Patience {
 impl Patience {
     const TURN_MAX: Duration = Duration::from_millis(25);
 
-    fn new(limit: Duration) -> Patience {
+    pub fn new(limit: Duration) -> Patience {
         let turn = Instant::now();
         Patience {
             left: limit,
@@ -64,7 +64,7 @@ impl Patience {
         }
     }
 
-    fn ends(&mut self) -> bool {
+    pub fn ends(&mut self) -> bool {
         let now = Instant::now();
         let turn = now.duration_since(self.turn).min(Self::TURN_MAX);
         self.turn = now;
@@ -75,16 +75,19 @@ impl Patience {
 
 /// A time that a protocol promises is kept if it is kept once: a busy machine may spoil some attempts, not all.
 pub fn in_time(what: &str, limit: Duration, attempt: impl Fn() -> Duration) {
-    let mut took = Vec::new();
-    for _ in 0..5 {
+    once(&format!("{what}: within {limit:?}"), || {
         let time = attempt();
         eprintln!("{what}: {time:?}");
-        if time < limit {
-            return;
-        }
-        took.push(time);
-    }
-    panic!("{what}: not once within {limit:?}: {took:?}");
+        time < limit
+    });
+}
+
+/// What a busy machine may spoil has five attempts.
+pub fn once(what: &str, attempt: impl Fn() -> bool) {
+    assert!(
+        (0..5).any(|_| attempt()),
+        "not once in five attempts: {what}"
+    );
 }
 
 impl Lab {
@@ -347,18 +350,20 @@ impl Lab {
         self.wait(what, time + Duration::from_secs(10), lasts);
     }
 
-    /// Looks for this long that nothing changes.
-    pub fn stays(&self, what: &str, time: Duration, condition: impl Fn(&Lab) -> bool) {
+    /// Whether nothing changes for this long; if it does, the logs are told.
+    pub fn stays(&self, what: &str, time: Duration, condition: impl Fn(&Lab) -> bool) -> bool {
         let began = Instant::now();
         while began.elapsed() < time {
             if !condition(self) {
+                eprintln!("does not stay: {what}");
                 for p in &self.programs {
                     eprintln!("--- {} {:?}\n{}", p.host, p.kind, self.log(&p.host));
                 }
-                panic!("does not stay: {what}");
+                return false;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        true
     }
 
     /// What the host's sluice-l4 says of itself.

@@ -244,13 +244,7 @@ fn scheduler(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
         return;
     };
     v.scheduler = Scheduler::from_name(&word.text);
-    if word.text == "twos" {
-        a.cx.report(
-            Severity::Unsupported,
-            Some(word.place()),
-            "scheduler twos is not supported yet",
-        );
-    } else if v.scheduler.is_none() {
+    if v.scheduler.is_none() {
         let known: Vec<&str> = Scheduler::ALL.iter().map(|(n, _)| *n).collect();
         a.error_at(
             word,

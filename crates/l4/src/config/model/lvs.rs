@@ -63,10 +63,11 @@ pub enum Scheduler {
     FailOver,
     Overflow,
     Maglev,
+    TwoChoices,
 }
 
 impl Scheduler {
-    pub const ALL: [(&'static str, Scheduler); 13] = [
+    pub const ALL: [(&'static str, Scheduler); 14] = [
         ("rr", Scheduler::RoundRobin),
         ("wrr", Scheduler::WeightedRoundRobin),
         ("lc", Scheduler::LeastConnection),
@@ -80,6 +81,7 @@ impl Scheduler {
         ("fo", Scheduler::FailOver),
         ("ovf", Scheduler::Overflow),
         ("mh", Scheduler::Maglev),
+        ("twos", Scheduler::TwoChoices),
     ];
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, s)| *s)
