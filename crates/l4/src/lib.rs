@@ -4,6 +4,7 @@
 //! time as an argument. The shell around them owns sockets, netlink and the XDP programs.
 
 pub mod announce;
+pub mod bfd;
 pub mod check;
 pub mod config;
 pub mod datapath;

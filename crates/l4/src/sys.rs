@@ -1,5 +1,5 @@
-//! The system calls that no safe crate offers: frames out of an interface, two socket options, many entries of a BPF map at
-//! once.
+//! The system calls that no safe crate offers: frames out of an interface, some socket options, datagrams with their time to
+//! live, many entries of a BPF map at once.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -33,6 +33,75 @@ pub fn send_frame(socket: impl AsFd, ifindex: u32, frame: &[u8]) -> io::Result<(
 /// Lets only packets in whose hop limit is at least `minimum` (RFC 5082).
 pub fn set_hop_limit_min(socket: impl AsFd, minimum: i32) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, minimum)
+}
+
+/// Datagrams of this UDP socket come with the time to live (hop limit) they arrived with: see [`receive_with_hops`].
+pub fn tell_hops(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    match v6 {
+        true => set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, 1),
+        false => set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTTL, 1),
+    }
+}
+
+/// The next datagram, without waiting: its length, its source, and its time to live or hop limit where the kernel tells it.
+pub fn receive_with_hops(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<(usize, std::net::IpAddr, Option<u8>)> {
+    // SAFETY: sockaddr_storage and msghdr are plain data for which all zeros is a valid value.
+    let (mut from, mut message): (libc::sockaddr_storage, libc::msghdr) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // Aligned as a cmsghdr must be, with room for more than one.
+    let mut control = [0u64; 16];
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    message.msg_name = std::ptr::from_mut(&mut from).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_storage>() as u32;
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: everything that the message points to lives through the call, and its lengths are given.
+    let length =
+        unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    let mut hops = None;
+    // SAFETY: the kernel has filled the control buffer and set its length; the macros stay within it.
+    let mut at = unsafe { libc::CMSG_FIRSTHDR(&message) };
+    while !at.is_null() {
+        // SAFETY: `at` is a header inside the control buffer; both kinds of message hold an int after it.
+        unsafe {
+            if matches!(
+                ((*at).cmsg_level, (*at).cmsg_type),
+                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT)
+            ) {
+                let value = libc::CMSG_DATA(at).cast::<i32>().read_unaligned();
+                hops = u8::try_from(value).ok();
+            }
+            at = libc::CMSG_NXTHDR(&message, at);
+        }
+    }
+    let source = match libc::c_int::from(from.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: of this family, the storage holds a sockaddr_in.
+            let v4: libc::sockaddr_in =
+                unsafe { std::ptr::from_ref(&from).cast::<libc::sockaddr_in>().read() };
+            std::net::Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr)).into()
+        }
+        libc::AF_INET6 => {
+            // SAFETY: of this family, the storage holds a sockaddr_in6.
+            let v6: libc::sockaddr_in6 = unsafe {
+                std::ptr::from_ref(&from)
+                    .cast::<libc::sockaddr_in6>()
+                    .read()
+            };
+            std::net::Ipv6Addr::from(v6.sin6_addr.s6_addr).into()
+        }
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    };
+    Ok((length, source, hops))
 }
 
 fn set_option(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {

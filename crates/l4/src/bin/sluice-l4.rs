@@ -241,11 +241,12 @@ fn run(command: Command) -> Result<ExitCode> {
                 _ if json => serde_json::to_string_pretty(&value)?,
                 Topic::Flows => show::flows(&value),
                 Topic::Servers => show::servers(&value),
-                Topic::Vrrp => show::routers(&value),
+                Topic::Vrrp => [show::routers(&value), show::bfds(&value)].join("\n"),
                 Topic::Counters => show::counters(&value),
                 Topic::All => [
                     show::servers(&value),
                     show::routers(&value),
+                    show::bfds(&value),
                     show::counters(&value),
                 ]
                 .join("\n"),

@@ -477,10 +477,14 @@ pub static BFD: &[Keyword<Checker>] = &[works(
         let Some(word) = a.word("a bfd_instance's name") else {
             return;
         };
-        if !a.cx.config.bfd_names.contains(&word.text) {
+        let mut bfds = a.cx.config.bfds.iter();
+        if !bfds.any(|b| b.name == word.text && b.for_checkers()) {
             return a.error_at(
                 word,
-                format!("no bfd_instance {} is defined before this line", word.text),
+                format!(
+                    "no bfd_instance {} for checkers is defined before this line",
+                    word.text
+                ),
             );
         }
         c.kind = CheckerKind::Bfd {
@@ -501,6 +505,7 @@ fn add(
     let missing = match &checker.kind {
         CheckerKind::Http(h) if h.urls.is_empty() => Some("has no url"),
         CheckerKind::Misc(m) if m.argv.is_empty() => Some("has no misc_path"),
+        CheckerKind::Bfd { name } if name.is_empty() => Some("has no name"),
         CheckerKind::File(f) if f.track_file.is_empty() => Some("has no track_file"),
         _ => None,
     };

@@ -3,6 +3,7 @@
 //! Source: keepalived.conf(5) of keepalived 2.2.7, and the program itself where the manual is silent.
 
 pub mod address;
+pub mod bfd;
 pub mod checker;
 pub mod diagnostic;
 pub mod globals;
@@ -94,16 +95,8 @@ static ROOT: &[Root] = &[
             cx.config.static_routes.extend(list);
         },
     },
-    Root {
-        name: "bfd_instance",
-        status: Status::NotYet("BFD is not written"),
-        apply: |cx, node| {
-            cx.config
-                .bfd_names
-                .extend(node.words.get(1).map(|w| w.text.clone()))
-        },
-    },
-    root_not_yet("static_rules", "policy routing rules are not written"),
+    root("bfd_instance", bfd::bfd_instance),
+    root_not_yet("static_rules", "static rules are the system's to set"),
     root_not_yet("track_group", "static addresses are not tracked"),
     root_not_yet(
         "garp_group",
@@ -235,6 +228,8 @@ pub fn reference() -> Vec<(
     out.extend(rows("UDP_CHECK", checker::UDP));
     out.extend(rows("MISC_CHECK", checker::MISC));
     out.extend(rows("FILE_CHECK", checker::FILE));
+    out.extend(rows("bfd_instance", bfd::BFD_INSTANCE));
+    out.extend(rows("BFD_CHECK", checker::BFD));
     out.extend(rows("vrrp_instance", vrrp::INSTANCE));
     out.extend(rows("vrrp_sync_group", vrrp::SYNC_GROUP));
     out.extend(rows("vrrp_script", vrrp::SCRIPT));

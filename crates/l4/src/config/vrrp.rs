@@ -259,7 +259,12 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "programs that must run",
         |i, a| tracks(&mut i.tracks.processes, a, Tracked::Process),
     ),
-    not_yet("track_bfd", "{ NAME ... }", "BFD is not written"),
+    works(
+        "track_bfd",
+        "{ NAME [weight N] ... }",
+        "BFD sessions that must be up",
+        |i, a| tracks(&mut i.tracks.bfds, a, Tracked::Bfd),
+    ),
     works(
         "dont_track_primary",
         "",

@@ -1,5 +1,6 @@
 //! The checkers at work: one task a probe, on one runtime. Virtual servers that ask the same of the same server share it.
 
+use super::bfd::Bfds;
 use super::scripts::default_user;
 use crate::check::probe::{Weight, next_beat, probe};
 use crate::check::state::{CheckState, Schedule, schedule};
@@ -9,6 +10,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// What makes two checks the same.
@@ -73,7 +75,7 @@ impl Checks {
     }
 
     /// Runs exactly the checks of this configuration; those that stay the same are not disturbed.
-    pub fn apply(&mut self, config: &Config) {
+    pub fn apply(&mut self, config: &Config, bfds: &Bfds) {
         let mut wanted: HashMap<ProbeKey, Vec<Subject>> = HashMap::new();
         for vs in &config.virtual_servers {
             let name = name_of(vs);
@@ -97,7 +99,7 @@ impl Checks {
         for (key, subjects) in wanted {
             let id = match self.by_key.get(&key) {
                 Some(id) => *id,
-                None => self.begin(key),
+                None => self.begin(key, bfds),
             };
             for s in &subjects {
                 self.by_subject.entry(s.clone()).or_default().push(id);
@@ -108,10 +110,18 @@ impl Checks {
         }
     }
 
-    fn begin(&mut self, key: ProbeKey) -> u64 {
+    fn begin(&mut self, key: ProbeKey, bfds: &Bfds) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
-        let task = tokio::spawn(work(id, key.clone(), self.reports.clone()));
+        let reports = self.reports.clone();
+        let session = match &key.checker.kind {
+            CheckerKind::Bfd { name } => bfds.follow(name),
+            _ => None,
+        };
+        let task = match session {
+            Some(session) => tokio::spawn(follow(id, session, reports)),
+            None => tokio::spawn(work(id, key.clone(), reports)),
+        };
         self.by_key.insert(key.clone(), id);
         let running = Running {
             task,
@@ -223,6 +233,23 @@ async fn work(id: u64, key: ProbeKey, reports: UnboundedSender<Report>) {
             }
         }
         tokio::time::sleep_until(next_beat(us(next.wait_us))).await;
+    }
+}
+
+/// BFD_CHECK: a server is up while the session is.
+async fn follow(id: u64, mut session: watch::Receiver<bool>, reports: UnboundedSender<Report>) {
+    loop {
+        let up = *session.borrow_and_update();
+        let why = (!up).then(|| "its BFD session is not up".to_string());
+        let report = Report {
+            id,
+            up,
+            weight: None,
+            why,
+        };
+        if reports.send(report).is_err() || session.changed().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -110,6 +110,17 @@ pub fn text(show: &Value) -> String {
             u8::from(master)
         );
     }
+    let _ = writeln!(out, "# TYPE sluice_l4_bfd_up gauge");
+    for b in list("bfd") {
+        let name = b.get("name").and_then(Value::as_str).unwrap_or_default();
+        let up = b.get("state").and_then(Value::as_str) == Some("Up");
+        let _ = writeln!(
+            out,
+            "sluice_l4_bfd_up{{session=\"{}\"}} {}",
+            escape(name),
+            u8::from(up)
+        );
+    }
     out
 }
 
@@ -129,13 +140,14 @@ mod tests {
         let show = serde_json::json!({
             "counters": {"forwarded": 3}, "flows": 2,
             "virtual_servers": [{"name": "TCP 1.2.3.4:80", "servers": [{"address": "10.0.0.1", "port": 80, "up": true, "weight": 5}]}],
-            "routers": [{"name": "A", "state": "MASTER"}],
+            "routers": [{"name": "A", "state": "MASTER"}], "bfd": [{"name": "B", "state": "Up"}],
         });
         let text = text(&show);
         for line in [
             "sluice_l4_packets_total{fate=\"forwarded\"} 3",
             "sluice_l4_server_up{virtual_server=\"TCP 1.2.3.4:80\",server=\"10.0.0.1\",port=\"80\"} 1",
             "sluice_l4_vrrp_master{instance=\"A\"} 1",
+            "sluice_l4_bfd_up{session=\"B\"} 1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }

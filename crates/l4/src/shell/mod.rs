@@ -1,5 +1,6 @@
 //! The thin shell: sockets, threads, timers, and what keeps them together.
 
+pub mod bfd;
 pub mod checks;
 pub mod control;
 pub mod doctor;

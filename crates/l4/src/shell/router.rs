@@ -33,6 +33,7 @@ pub struct Readings {
     pub scripts: HashMap<String, bool>,
     pub files: HashMap<String, i64>,
     pub processes: HashMap<String, bool>,
+    pub bfds: HashMap<String, bool>,
 }
 
 pub struct Router {
@@ -228,6 +229,14 @@ impl Router {
                 };
                 let ok = readings.processes.get(&t.name).copied().unwrap_or(true);
                 standings.push(standing(t, p.weight, p.reverse, reading(ok)));
+            }
+            for t in &tracks.bfds {
+                let Some(b) = all.bfds.iter().find(|b| b.name == t.name) else {
+                    continue;
+                };
+                // As in keepalived it is down until it is heard to be up.
+                let up = readings.bfds.get(&t.name).copied().unwrap_or(false);
+                standings.push(standing(t, b.weight, b.reverse, reading(up)));
             }
         }
         verdict(self.machine.settings.priority, &standings)

@@ -1,5 +1,6 @@
 //! `sluice-l4 run`: everything together. One runtime for checks, commands and tables; VRRP has its own thread.
 
+use super::bfd::Bfds;
 use super::checks::{Checks, Report};
 use super::control::{self, Asked};
 use super::neighbours::{Found, Neighbours, REFRESH_S};
@@ -91,6 +92,7 @@ struct Work {
     director: Option<Director>,
     neighbours: Neighbours,
     checks: Checks,
+    bfds: Bfds,
     routers: Rc<Routers>,
     trackers: Trackers,
     attached: Vec<String>,
@@ -121,6 +123,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
         pools: BTreeMap::new(),
         deleted: BTreeSet::new(),
         checks: Checks::new(report_sender),
+        bfds: Bfds::new()?,
         attached: Vec::new(),
         director,
         states: BTreeMap::new(),
@@ -153,7 +156,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
         Options { checksum },
         move |n| drop(notice_sender.send(n)),
     )?);
-    work.trackers = Trackers::start(&config, &work.routers);
+    work.trackers = Trackers::start(&config, &work.routers, &work.bfds);
     println!(
         "running: {} virtual servers, {} checks, {} virtual routers",
         work.pools.len(),
@@ -328,7 +331,8 @@ impl Work {
     fn load(&mut self, config: Arc<Config>) -> Result<()> {
         self.take_pools(&config);
         self.config = config;
-        self.checks.apply(&self.config);
+        self.bfds.apply(&self.config)?;
+        self.checks.apply(&self.config, &self.bfds);
         self.heed_checks();
         if let Some(director) = &mut self.director {
             director.set_settings(settings(&self.options, &self.config))?;
@@ -370,7 +374,7 @@ impl Work {
         self.load(config.clone())?;
         self.attach()?;
         self.routers.send(Command::Reload(config.clone()));
-        self.trackers = Trackers::start(&config, &self.routers);
+        self.trackers = Trackers::start(&config, &self.routers, &self.bfds);
         println!(
             "reloaded in {} ms: {} virtual servers, {} checks",
             (now_us() - began) / 1000,

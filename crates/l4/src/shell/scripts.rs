@@ -1,6 +1,7 @@
 //! Programs that are told (notify scripts, fifos) and programs that are asked (vrrp_script), beside files and processes
 //! that are tracked.
 
+use super::bfd::Bfds;
 use super::routers::{Command, Routers};
 use crate::config::model::{Config, ParamMatch, Script, ScriptUser, TrackProcess, TrackedScript};
 use crate::host;
@@ -128,7 +129,7 @@ impl Trackers {
     }
 
     /// Starts what the instances and groups of the configuration refer to. Must run inside a `LocalSet`.
-    pub fn start(config: &Config, routers: &Rc<Routers>) -> Self {
+    pub fn start(config: &Config, routers: &Rc<Routers>, bfds: &Bfds) -> Self {
         let tracks = || {
             config
                 .instances
@@ -187,6 +188,25 @@ impl Trackers {
                 process.clone(),
                 routers.clone(),
             )));
+        }
+        for bfd in config
+            .bfds
+            .iter()
+            .filter(|b| tracks().any(|t| t.bfds.iter().any(|x| x.name == b.name)))
+        {
+            let Some(mut session) = bfds.follow(&bfd.name) else {
+                continue;
+            };
+            let (name, routers) = (bfd.name.clone(), routers.clone());
+            tasks.push(tokio::task::spawn_local(async move {
+                loop {
+                    let up = *session.borrow_and_update();
+                    routers.send(Command::Bfd(name.clone(), up));
+                    if session.changed().await.is_err() {
+                        return;
+                    }
+                }
+            }));
         }
         Trackers { tasks }
     }

@@ -144,6 +144,36 @@ pub fn routers(show: &Value) -> String {
     table(&rows)
 }
 
+pub fn bfds(show: &Value) -> String {
+    let sessions = list(show, "bfd");
+    if sessions.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "BFD session",
+        "neighbour",
+        "state",
+        "neighbour's",
+        "detection ms",
+        "sent",
+        "received",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for s in sessions {
+        let counts = s.get("counts").unwrap_or(&Value::Null);
+        rows.push(vec![
+            text(s, "name"),
+            text(s, "neighbour"),
+            text(s, "state"),
+            text(s, "remote_state"),
+            text(s, "detection_ms"),
+            text(counts, "sent"),
+            text(counts, "received"),
+        ]);
+    }
+    table(&rows)
+}
+
 pub fn counters(show: &Value) -> String {
     let mut rows = vec![
         vec!["flows".to_string(), text(show, "flows")],

@@ -48,8 +48,8 @@ pub fn ip(args: &str) -> String {
 pub struct Patience {
     left: Duration,
     turn: Instant,
-    /// In any case.
-    end: Instant,
+    /// In any case, but for a machine that stood still altogether.
+    end: Duration,
 }
 
 impl Patience {
@@ -60,16 +60,17 @@ impl Patience {
         Patience {
             left: limit,
             turn,
-            end: turn + 6 * limit,
+            end: 6 * limit,
         }
     }
 
     pub fn ends(&mut self) -> bool {
         let now = Instant::now();
-        let turn = now.duration_since(self.turn).min(Self::TURN_MAX);
+        let turn = now.duration_since(self.turn);
         self.turn = now;
-        self.left = self.left.saturating_sub(turn);
-        self.left.is_zero() || now > self.end
+        self.left = self.left.saturating_sub(turn.min(Self::TURN_MAX));
+        self.end = self.end.saturating_sub(turn.min(40 * Self::TURN_MAX));
+        self.left.is_zero() || self.end.is_zero()
     }
 }
 
@@ -198,6 +199,8 @@ impl Lab {
                     &pid("main"),
                     "-r",
                     &pid("vrrp"),
+                    "-b",
+                    &pid("bfd"),
                     "-f",
                     &file,
                 ]);

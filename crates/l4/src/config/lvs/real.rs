@@ -2,7 +2,7 @@
 
 use super::{DELAY_MAX_S, MICROSECOND, TIMEOUT_MAX_S, WEIGHT_MAX, forwarding};
 use crate::config::checker;
-use crate::config::keyword::{Args, Keyword, Status, block, no_effect, not_yet, works};
+use crate::config::keyword::{Args, Keyword, block, no_effect, not_yet, works};
 use crate::config::model::*;
 
 pub(super) fn real_server(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
@@ -173,20 +173,10 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         "a number in a file adds to the weight, or fails",
         checker::file,
     ),
-    not_yet_checker(
+    works(
         "BFD_CHECK",
-        "follows a BFD session; BFD is not written",
+        "{ name NAME }",
+        "follows a BFD session",
         checker::bfd,
     ),
 ];
-
-/// A checker whose block is read (so that mistakes in it are found) and that cannot run.
-const fn not_yet_checker(
-    name: &'static str,
-    why: &'static str,
-    apply: fn(&mut RealServer, &mut Args<'_, '_>),
-) -> Keyword<RealServer> {
-    let mut k = works(name, "{ ... }", why, apply);
-    k.status = Status::NotYet(why);
-    k
-}

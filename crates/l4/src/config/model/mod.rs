@@ -5,10 +5,12 @@
 
 use std::net::Ipv4Addr;
 
+mod bfd;
 mod check;
 mod lvs;
 mod vrrp;
 
+pub use bfd::*;
 pub use check::*;
 pub use lvs::*;
 pub use vrrp::*;
@@ -26,8 +28,7 @@ pub struct Config {
     pub scripts: Vec<TrackedScript>,
     pub track_files: Vec<TrackFile>,
     pub track_processes: Vec<TrackProcess>,
-    /// `interface_up_down_delays` and the like need it; names of `bfd_instance` blocks, for references.
-    pub bfd_names: Vec<String>,
+    pub bfds: Vec<Bfd>,
     pub static_addresses: Vec<VirtualAddress>,
     pub static_routes: Vec<Route>,
 }

@@ -40,7 +40,12 @@ pub static SYNC_GROUP: &[Keyword<SyncGroup>] = &[
         "programs that must run",
         |g, a| tracks(&mut g.tracks.processes, a, Tracked::Process),
     ),
-    not_yet("track_bfd", "{ NAME ... }", "BFD is not written"),
+    works(
+        "track_bfd",
+        "{ NAME [weight N] ... }",
+        "BFD sessions that must be up",
+        |g, a| tracks(&mut g.tracks.bfds, a, Tracked::Bfd),
+    ),
     works(
         "notify_master",
         "PROGRAM [USER [GROUP]]",

@@ -3,13 +3,14 @@
 use crate::config::diagnostic::Severity;
 use crate::config::keyword::{Args, Context, Keyword, block, split_command, works};
 use crate::config::model::*;
-use crate::config::tree::Node;
+use crate::config::tree::{Node, Word};
 
 pub(super) enum Tracked {
     Interface,
     Script,
     File,
     Process,
+    Bfd,
 }
 
 /// Lines of a `track_*` block: NAME [weight N [reverse|noreverse]].
@@ -26,6 +27,7 @@ pub(super) fn tracks(list: &mut Vec<Track>, a: &mut Args<'_, '_>, what: Tracked)
                 e.cx.interface(word);
                 true
             }
+            Tracked::Bfd => bfd(list, &mut e, word),
             // Scripts, files and processes may be defined later in the file: resolved at the end.
             Tracked::Script | Tracked::File | Tracked::Process => true,
         };
@@ -34,7 +36,7 @@ pub(super) fn tracks(list: &mut Vec<Track>, a: &mut Args<'_, '_>, what: Tracked)
             weight: None,
             reverse: false,
         };
-        let limit = if matches!(what, Tracked::Interface | Tracked::Script) {
+        let limit = if matches!(what, Tracked::Interface | Tracked::Script | Tracked::Bfd) {
             253
         } else {
             254
@@ -54,6 +56,24 @@ pub(super) fn tracks(list: &mut Vec<Track>, a: &mut Args<'_, '_>, what: Tracked)
             list.push(track);
         }
     }
+}
+
+/// A session is known before it is referred to, and once.
+fn bfd(list: &[Track], e: &mut Args<'_, '_>, word: &Word) -> bool {
+    let mut bfds = e.cx.config.bfds.iter();
+    if !bfds.any(|b| b.name == word.text && b.for_vrrp()) {
+        let what = format!(
+            "no bfd_instance {} for VRRP is defined before this line",
+            word.text
+        );
+        e.error_at(word, what);
+        return false;
+    }
+    if list.iter().any(|t| t.name == word.text) {
+        e.dubious_at(word, format!("{} is tracked twice", word.text));
+        return false;
+    }
+    true
 }
 
 pub static SCRIPT: &[Keyword<TrackedScript>] = &[

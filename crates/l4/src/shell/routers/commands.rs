@@ -12,6 +12,7 @@ impl Work {
             Command::Script(name, ok) => drop(self.readings.scripts.insert(name, ok)),
             Command::File(name, value) => drop(self.readings.files.insert(name, value)),
             Command::Process(name, ok) => drop(self.readings.processes.insert(name, ok)),
+            Command::Bfd(name, up) => drop(self.readings.bfds.insert(name, up)),
             Command::Reload(config) => {
                 self.reload(config);
                 return false;

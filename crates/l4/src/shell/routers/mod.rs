@@ -26,6 +26,7 @@ pub enum Command {
     Script(String, bool),
     File(String, i64),
     Process(String, bool),
+    Bfd(String, bool),
     Reload(Arc<Config>),
     Show(Sender<Vec<RouterView>>),
     Stop,

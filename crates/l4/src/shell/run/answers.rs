@@ -57,7 +57,7 @@ impl Work {
             .into_iter()
             .collect();
         json!({
-            "virtual_servers": virtual_servers, "routers": self.routers.show(), "counters": counters,
+            "virtual_servers": virtual_servers, "routers": self.routers.show(), "bfd": self.bfds.show(), "counters": counters,
             "flows": self.flows, "checks": self.checks.count(), "interfaces": self.attached,
         })
     }
