@@ -8,6 +8,9 @@ use std::rc::Rc;
 /// Bytes read at once: 64 KiB is where the kernel's copy stops getting cheaper per byte and still fits a core's L2.
 pub const READ_SIZE: usize = 64 * 1024;
 
+/// Room before the bytes that are read, for a message's head that grew: head and body are then one piece for the kernel.
+const HEADROOM: usize = 256;
+
 /// Buffers kept for the next reader; beyond these they go back to the allocator.
 const KEPT: usize = 64;
 
@@ -24,11 +27,11 @@ impl BufPool {
             .free
             .borrow_mut()
             .pop()
-            .unwrap_or_else(|| vec![0; READ_SIZE].into_boxed_slice());
+            .unwrap_or_else(|| vec![0; HEADROOM + READ_SIZE].into_boxed_slice());
         Buf {
             bytes,
-            start: 0,
-            end: 0,
+            start: HEADROOM,
+            end: HEADROOM,
             pool: self.clone(),
         }
     }
@@ -67,9 +70,18 @@ impl Buf {
         debug_assert!(n <= self.len());
         self.start += n;
         if self.start == self.end {
-            self.start = 0;
-            self.end = 0;
+            self.start = HEADROOM;
+            self.end = HEADROOM;
         }
+    }
+    /// Puts `head` right before the unread bytes, where there is room for it.
+    pub fn prepend(&mut self, head: &[u8]) -> bool {
+        let Some(start) = self.start.checked_sub(head.len()) else {
+            return false;
+        };
+        self.bytes[start..self.start].copy_from_slice(head);
+        self.start = start;
+        true
     }
     /// Forgets unread bytes beyond the first `n`.
     pub fn truncate(&mut self, n: usize) {
@@ -77,10 +89,10 @@ impl Buf {
     }
     /// Moves the unread bytes to the front, so that [`Buf::room`] is as large as it can be.
     pub fn compact(&mut self) {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
+        if self.start > HEADROOM {
+            self.bytes.copy_within(self.start..self.end, HEADROOM);
+            self.end -= self.start - HEADROOM;
+            self.start = HEADROOM;
         }
     }
     /// Appends as much of `src` as fits and returns how much that was.

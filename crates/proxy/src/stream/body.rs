@@ -62,6 +62,8 @@ pub struct Pump {
     /// Read and not yet written; the first `ready` bytes of it belong to the message.
     pub buf: Option<Buf>,
     ready: usize,
+    /// Bytes of the head that stand in `buf` before those read.
+    joined: usize,
     decoder: BodyDecoder,
     /// Take the framing off and put chunks on (or, with `strip`, none): when the other side speaks another framing.
     recode: Option<Recode>,
@@ -107,6 +109,7 @@ impl Default for Pump {
             head_sent: 0,
             buf: None,
             ready: 0,
+            joined: 0,
             decoder: BodyDecoder::new(Framing::None),
             recode: None,
             splice: SpliceChoice::Never,
@@ -135,6 +138,7 @@ impl Pump {
         self.head_sent = 0;
         self.buf = buf.filter(|b| !b.is_empty());
         self.ready = 0;
+        self.joined = 0;
         self.decoder = decoder;
         self.recode = None;
         self.splice = splice;
@@ -188,7 +192,9 @@ impl Pump {
 
     /// What was read and does not belong to the message.
     pub fn take_rest(&mut self) -> Option<Buf> {
-        self.buf.take().filter(|b| !b.is_empty())
+        let mut buf = self.buf.take()?;
+        buf.consume(std::mem::take(&mut self.joined));
+        Some(buf).filter(|b| !b.is_empty())
     }
 
     /// Sends no more of the message: gives the decoder that finds its end. What was read and not sent yet is forgotten;
@@ -272,6 +278,7 @@ impl Pump {
         if self.post(cx, dst) {
             return Poll::Ready(None);
         }
+        self.join_large();
         let head = &self.head[self.head_sent..];
         let body = self
             .buf
@@ -292,6 +299,7 @@ impl Pump {
         if let (Some(buf), true) = (&mut self.buf, n > of_head) {
             buf.consume(n - of_head);
             self.ready -= n - of_head;
+            self.joined = self.joined.saturating_sub(n - of_head);
         }
         if self.buf.as_ref().is_some_and(Buf::is_empty) {
             self.buf = None;
@@ -333,6 +341,17 @@ impl Pump {
             if buf.is_empty() {
                 self.buf = None;
             }
+        }
+    }
+
+    /// Puts the head right before a body that is too large to be copied.
+    fn join_large(&mut self) {
+        let Some(buf) = &mut self.buf else { return };
+        let head = &self.head[self.head_sent..];
+        if self.ready > 0 && !head.is_empty() && buf.prepend(head) {
+            self.ready += head.len();
+            self.joined = head.len();
+            self.head_sent = self.head.len();
         }
     }
 
