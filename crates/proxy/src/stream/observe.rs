@@ -4,6 +4,7 @@
 use sluice_config::model::{Mode, Options};
 use sluice_engine::passive::Seen;
 use sluice_expr::env::{Addr, Dir, StreamInfo, UNREACHED};
+use sluice_expr::logformat::Stage;
 use sluice_http::BodyDecoder;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -166,6 +167,22 @@ impl Stream {
             }
         }
         self.capture_response_cookie(fe);
+    }
+
+    /// A TCP session is on its server's connection: a line that tells nothing of what comes later is written now, and with
+    /// `option logasap` any other.
+    pub fn log_connected(&mut self) {
+        let fe = self.frontend();
+        let asap = fe.options.contains(Options::LOGASAP);
+        let later = fe.log.at_start || fe.log.format.stage() > Stage::Connect;
+        if later && !asap || fe.options.contains(Options::DONTLOG_NORMAL) {
+            return;
+        }
+        self.info.td_ms = 0;
+        self.info.ta_ms = self.elapsed_ms();
+        self.info.tt_ms = self.elapsed_ms();
+        self.log();
+        self.logged = true;
     }
 
     /// The response's head goes out: with `option logasap` this is when it is logged.

@@ -84,6 +84,7 @@ impl Stream {
                 return false;
             }
         };
+        self.log_connected();
         let input = self.req_content.take().or(client.input.take());
         let splice = self.splice_choice(Options::SPLICE_REQUEST);
         self.up.start_tunnel(Vec::new(), input, splice);
