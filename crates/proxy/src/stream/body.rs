@@ -1,4 +1,4 @@
-//! Bytes from one side to the other: the pump that relays bodies and tunnels, and holding a body in memory for rules.
+//! Bytes from one side to the other: the pump that relays bodies and tunnels.
 //!
 //! A pump is one direction. It reads into a lent buffer, lets the decoder say which of the bytes belong to the message,
 //! and writes them on as they are (HTTP/1 framing included); what the socket does not take at once stays in the buffer.
@@ -12,10 +12,9 @@ use std::task::{Context, Poll, ready};
 use sluice_http::{BodyDecoder, BodyError, Framing, encode_chunk};
 use tokio::io::Interest;
 
-use super::Stream;
+use super::limit::Limiter;
 use crate::clock;
-use crate::net::{Buf, Deadline, Pipe, Timer, Transport, buf::READ_SIZE, outbox};
-use crate::session::Client;
+use crate::net::{Buf, Pipe, Transport, buf::READ_SIZE, outbox};
 use crate::worker::Worker;
 
 /// Bodies with at least this much left are spliced when nothing was configured. Below it the second system call and
@@ -490,117 +489,5 @@ impl Pump {
     fn moved(&mut self, n: usize) {
         self.written += n as u64;
         self.progress_us = clock::now_us();
-    }
-}
-
-/// `set-bandwidth-limit`: so many bytes a period, the strictest of several.
-struct Limiter {
-    /// Bytes and period (ms) of each.
-    limits: Vec<(u64, u64)>,
-    since_us: u64,
-    taken: u64,
-    timer: Timer,
-}
-
-impl Limiter {
-    fn new(limits: Vec<(u64, u64)>) -> Self {
-        Limiter {
-            limits,
-            since_us: clock::now_us(),
-            taken: 0,
-            timer: Timer::default(),
-        }
-    }
-
-    fn took(&mut self, n: usize) {
-        self.taken += n as u64;
-    }
-
-    /// Ready when the bytes taken so far have earned their time.
-    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let due_ms = self
-            .limits
-            .iter()
-            .map(|(bytes, period)| self.taken.saturating_mul(*period) / (*bytes).max(1))
-            .max();
-        let due = crate::net::since(self.since_us, Some(due_ms.unwrap_or(0)));
-        self.timer.poll(cx, due)
-    }
-}
-
-/// Keeps the request's body for another attempt when all of it came together with the head; otherwise it cannot be
-/// repeated, as in HAProxy.
-pub fn hold_what_is_there(s: &mut Stream, client: &mut Client) {
-    if s.req_body.active || !s.req.framing.has_body() {
-        return;
-    }
-    let Some(buf) = &mut client.input else { return };
-    let most = s.w.model().global.tune.bufsize;
-    if !matches!(s.req_decoder.clone().advance(buf.data()), Ok(step) if step.done && step.consumed <= most)
-    {
-        return;
-    }
-    s.req_body.hold();
-    let payload = &mut s.req_body.payload;
-    let step = s
-        .req_decoder
-        .decode(buf.data(), &mut |d: &[u8]| payload.extend_from_slice(d));
-    let Ok(step) = step else { return };
-    buf.consume(step.consumed);
-    if buf.is_empty() {
-        client.input = None;
-    }
-    (s.req_body.active, s.req_body.complete, s.req_body.ended) = (true, true, true);
-}
-
-/// How holding a body ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    /// As much as was asked for, all of it, or a full buffer.
-    Enough,
-    Timeout,
-    Closed,
-    Bad,
-}
-
-/// Reads the request's body into `Stream::req_body` until it is complete, `at_least` bytes are there, or a buffer's
-/// worth (`tune.bufsize`).
-pub async fn hold(s: &mut Stream, client: &mut Client, deadline: Deadline, at_least: u64) -> Held {
-    let w = s.w.clone();
-    let most = w.model().global.tune.bufsize;
-    loop {
-        if let Some(mut buf) = client.input.take() {
-            let payload = &mut s.req_body.payload;
-            let step = match s
-                .req_decoder
-                .decode(buf.data(), &mut |d: &[u8]| payload.extend_from_slice(d))
-            {
-                Ok(step) => step,
-                Err(_) => return Held::Bad,
-            };
-            s.info.bytes_in += step.consumed as u64;
-            buf.consume(step.consumed);
-            if !buf.is_empty() {
-                client.input = Some(buf);
-            }
-        }
-        let held = s.req_body.payload.len();
-        s.req_body.ended = s.req_decoder.is_done();
-        s.req_body.complete = s.req_body.ended || held >= most;
-        if s.req_body.complete || held as u64 >= at_least {
-            return Held::Enough;
-        }
-        match client.io.read(&w.bufs, &mut client.timer, deadline).await {
-            Ok(Some(buf)) => client.input = Some(buf),
-            Ok(None) => {
-                client.read_closed = true;
-                return Held::Closed;
-            }
-            Err(crate::net::Fail::Timeout) => return Held::Timeout,
-            Err(crate::net::Fail::Io(_)) => {
-                client.read_closed = true;
-                return Held::Closed;
-            }
-        }
     }
 }

@@ -483,17 +483,17 @@ impl Stream {
         }
         let t = &self.frontend().timeouts;
         let deadline = after_ms(time_ms.or(t.http_request_ms).or(t.client_ms));
-        match super::body::hold(self, client, deadline, at_least).await {
-            super::body::Held::Enough => Ok(()),
-            super::body::Held::Timeout => {
+        match super::hold::hold(self, client, deadline, at_least).await {
+            super::hold::Held::Enough => Ok(()),
+            super::hold::Held::Timeout => {
                 self.count_bad_request();
                 self.terminate(b'c', b'R');
                 let local = self.error_response(408);
                 Err(self.answer_and(client, local, Fate::Close).await)
             }
             // the rules see what there is; no server will (`before_server`)
-            super::body::Held::Closed => Ok(()),
-            super::body::Held::Bad => {
+            super::hold::Held::Closed => Ok(()),
+            super::hold::Held::Bad => {
                 self.count_bad_request();
                 self.terminate(b'P', b'R');
                 let local = self.error_response(400);

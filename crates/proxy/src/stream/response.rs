@@ -61,7 +61,7 @@ impl Stream {
         if be.retry_on.difference(RetryOn::CONN_FAILURE) != RetryOn::empty()
             && !self.set.no_l7_retry
         {
-            super::body::hold_what_is_there(self, client);
+            super::hold::hold_what_is_there(self, client);
         }
         loop {
             let (slot, conn) = match self

@@ -4,7 +4,8 @@
 
 use sluice_http::{BodyDecoder, LAST_CHUNK, encode_chunk};
 
-use super::body::{Held, Recode};
+use super::body::Recode;
+use super::hold::Held;
 use super::http::Fate;
 use super::rules::Later;
 use super::{HeldBody, Stream};
