@@ -16,6 +16,7 @@ pub mod lex;
 pub mod line;
 mod log_target;
 pub mod model;
+mod one_server;
 mod options;
 mod predefined;
 pub mod proxy;
@@ -29,6 +30,7 @@ pub mod values;
 pub use condition::{Facts, eval_condition};
 pub use cx::Cx;
 pub use diag::{Diagnostic, RenderOptions, Severity};
+pub use one_server::{OneServer, parse_server};
 pub use options::LoadOptions;
 pub use read::SourceFile;
 

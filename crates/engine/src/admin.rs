@@ -114,6 +114,7 @@ impl Runtime {
             }
         }
         let event = match (maint_before, maint, drain_before, drain) {
+            (false, true, _, _) if s.op() == OpState::Stopped => Some(Event::EntersMaintDown),
             (false, true, _, _) => Some(Event::EntersMaint),
             (true, false, _, _) => Some(Event::LeavesMaint),
             (_, false, false, true) => Some(Event::EntersDrain),
@@ -297,7 +298,7 @@ impl Runtime {
     }
 
     /// Servers that `track` this one.
-    fn followers(&self, id: ServerId) -> Vec<ServerId> {
+    pub(crate) fn followers(&self, id: ServerId) -> Vec<ServerId> {
         self.proxies
             .iter()
             .flat_map(|q| q.servers.iter())

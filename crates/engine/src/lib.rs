@@ -7,11 +7,13 @@ pub mod admin;
 pub mod balance;
 pub mod cookies;
 pub mod counters;
+pub mod dynamic;
 pub mod health;
 pub mod news;
 pub mod passive;
 pub mod queue;
 pub mod saved;
+pub mod servers;
 pub mod shutdown;
 pub mod state;
 #[cfg(test)]

@@ -9,6 +9,8 @@ use sluice_expr::ServerId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     EntersMaint,
+    /// It was down before.
+    EntersMaintDown,
     LeavesMaint,
     EntersDrain,
     LeavesDrain,

@@ -22,6 +22,7 @@ use crate::health::Health;
 use crate::news::News;
 use crate::passive::Passive;
 use crate::queue::Queue;
+use crate::servers::Servers;
 use crate::shutdown::Shutdowns;
 
 /// The whole running process.
@@ -72,7 +73,7 @@ pub struct ProxyState {
     pub name: Arc<str>,
     pub fe: FrontendCounters,
     pub be: ServingCounters,
-    pub servers: Vec<Arc<ServerState>>,
+    pub servers: Servers,
     pub listeners: Vec<Arc<ListenerState>>,
     pub balancer: Balancer,
     pub dynamic_cookies: DynamicCookies,
@@ -137,6 +138,11 @@ pub struct ServerState {
     pub id: ServerId,
     pub name: Arc<str>,
     pub conf: Arc<model::Server>,
+    /// Added by command (`add server`).
+    pub is_dynamic: bool,
+    deleted: AtomicBool,
+    /// `leastconn`'s clock when its load changed last.
+    pub(crate) load_changed_at: AtomicU64,
     pub counters: ServingCounters,
     /// Streams that hold one of the `maxconn` slots.
     pub served: AtomicU32,
@@ -192,6 +198,13 @@ pub struct Probing {
 pub const WEIGHT_SCALE: u32 = 16;
 
 impl ServerState {
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Relaxed)
+    }
+    /// From now on nobody sees it (`del server`).
+    pub(crate) fn delete(&self) {
+        self.deleted.store(true, Relaxed);
+    }
     pub fn admin(&self) -> u8 {
         self.admin.load(Relaxed)
     }
@@ -353,7 +366,7 @@ fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now) -> ProxyState {
         .servers
         .iter()
         .enumerate()
-        .map(|(i, s)| Arc::new(server_state(p.id, i as u32, s, now_ms)))
+        .map(|(i, s)| Arc::new(server_state(p.id, i as u32, s, now_ms, false)))
         .collect();
     let mut next_id = 0;
     let listeners = p
@@ -379,7 +392,7 @@ fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now) -> ProxyState {
         balancer: Balancer::new(p),
         dynamic_cookies: DynamicCookies::new(p),
         queue: Queue::default(),
-        servers,
+        servers: Servers::new(servers),
         listeners,
         fullconn,
         fe_maxconn: AtomicU32::new(p.maxconn),
@@ -392,7 +405,14 @@ fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now) -> ProxyState {
     }
 }
 
-fn server_state(backend: ProxyId, index: u32, s: &Arc<model::Server>, now_ms: u64) -> ServerState {
+/// A server as it is at the start, or when it is added: then in maintenance, unless `enabled` is written.
+pub(crate) fn server_state(
+    backend: ProxyId,
+    index: u32,
+    s: &Arc<model::Server>,
+    now_ms: u64,
+    is_dynamic: bool,
+) -> ServerState {
     let mut flags = match s.disabled {
         true => admin::CONFIG_MAINT | admin::FORCED_MAINT,
         false => 0,
@@ -427,6 +447,9 @@ fn server_state(backend: ProxyId, index: u32, s: &Arc<model::Server>, now_ms: u6
         idle_conns: AtomicI64::new(0),
         shutdown_epoch: AtomicU64::new(0),
         shutdown_cause: AtomicU8::new(0),
+        is_dynamic,
+        deleted: AtomicBool::new(false),
+        load_changed_at: AtomicU64::new(0),
         conf: s.clone(),
     }
 }

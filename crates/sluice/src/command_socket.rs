@@ -12,15 +12,15 @@ use sluice_config::model::{CliLevel, Model, SeverityOutput};
 use sluice_control::cli::{self, Host, Session};
 use sluice_control::sessions::SessionRow;
 use sluice_engine::Runtime;
-use sluice_expr::ProxyId;
 use sluice_expr::env::Now;
 use sluice_expr::vars::{Scope, VarRef};
+use sluice_expr::{ProxyId, ServerId};
 use sluice_proxy::handover::{self, Inherited, Offered};
 use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen::{self, Bound};
 use sluice_proxy::start::Asker;
 use sluice_proxy::worker::{Shared, Worker};
-use sluice_proxy::{capture, clock, logs};
+use sluice_proxy::{capture, checks, clock, logs};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
@@ -135,6 +135,12 @@ impl Host for Shell {
         };
         self.offered.replace(Rc::new(kept));
         self.workers.ask(move |w| w.stop_frontend(id));
+    }
+    fn server_added(&self, id: ServerId) {
+        checks::spawn_added(&self.shared, &self.rings, id);
+    }
+    fn close_idle(&self, id: ServerId) {
+        self.workers.ask(move |w| w.pools.clear(w, Some(id)));
     }
     fn startup_logs(&self) -> &str {
         &self.startup_logs

@@ -4,6 +4,7 @@
 //! `show` reads, `server` and `process` change servers, frontends and the process, `sessions` lists and ends sessions, `lists` changes maps and ACLs; `later`
 //! names what is still to come.
 
+mod dynamic;
 mod later;
 mod lists;
 mod process;
@@ -15,8 +16,8 @@ pub use later::{LATER, LaterCommand};
 
 use sluice_config::model::{CliLevel, SeverityOutput};
 use sluice_engine::Runtime;
-use sluice_expr::ProxyId;
 use sluice_expr::env::Now;
+use sluice_expr::{ProxyId, ServerId};
 
 use crate::sessions::SessionRow;
 
@@ -63,6 +64,10 @@ pub trait Host {
     fn shutdown_session(&self, id: u64) -> bool;
     /// Closes a frontend's listening sockets for good.
     fn shutdown_frontend(&self, id: ProxyId);
+    /// A server was added: its checks can begin when they are enabled.
+    fn server_added(&self, id: ServerId);
+    /// Closes the connections to a server that are kept for later requests.
+    fn close_idle(&self, id: ServerId);
     /// What the start had to say.
     fn startup_logs(&self) -> &str;
     /// A moment as logs write it, in local time.
@@ -151,6 +156,7 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
     let mut all: Vec<&'static Command> = show::COMMANDS
         .iter()
         .chain(server::COMMANDS)
+        .chain(dynamic::COMMANDS)
         .chain(process::COMMANDS)
         .chain(sessions::COMMANDS)
         .chain(lists::COMMANDS)

@@ -104,7 +104,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// The server a `<bk>/<srv>` argument names, by names or by `#<id>`.
-fn find(c: &Call<'_>) -> Result<ServerId, &'static str> {
+pub(super) fn find(c: &Call<'_>) -> Result<ServerId, &'static str> {
     const NEEDED: &str = "Require 'backend/server'.\n";
     let (backend, server) = c.arg(0).split_once('/').ok_or(NEEDED)?;
     if backend.is_empty() || server.is_empty() {

@@ -221,7 +221,11 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 _ => 2,
             };
             let maint = s.admin() & admin::MAINT != 0;
-            let check_state = probe_state(s.conf.check.enabled, maint, &s.check_probe);
+            let check_state = probe_state(s.conf.check.enabled, pauses(s), &s.check_probe);
+            let health = match maint || (s.is_dynamic && !s.conf.check.enabled) {
+                true => 0,
+                false => h.counter,
+            };
             let agent_state = match probe_state(s.conf.agent.enabled, false, &s.agent_probe) {
                 0 => 0,
                 on => on | AGENT,
@@ -243,7 +247,7 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 s.user_weight.load(Relaxed),
                 s.conf.weight,
                 h.last.status.number(),
-                h.counter,
+                health,
                 asked_port(s.conf.check.port, &s.check_probe),
                 asked_addr(s.conf.check.addr.as_ref().and_then(ip_of), &s.check_probe),
                 asked_addr(
@@ -266,6 +270,13 @@ const CONFIGURED: u8 = 0x02;
 const ENABLED: u8 = 0x04;
 const PAUSED: u8 = 0x08;
 const AGENT: u8 = 0x10;
+
+/// Whether maintenance keeps a server from being checked; one that was added is not checked until that is enabled.
+fn pauses(s: &ServerState) -> bool {
+    let waits = s.is_dynamic && s.check_probe.paused.load(Relaxed);
+    s.admin() & admin::CONFIG_MAINT != 0
+        || (s.admin() & admin::MAINT != 0 && s.conf.check.enabled && !waits)
+}
 
 fn probe_state(configured: bool, maint: bool, probe: &Probing) -> u8 {
     let pause = if maint { PAUSED } else { 0 };

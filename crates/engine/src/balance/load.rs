@@ -1,6 +1,6 @@
 //! Algorithms that look at what servers carry: `leastconn`, `first` and `random`.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::Choice;
 
@@ -10,7 +10,7 @@ const LOAD_STEPS: u64 = 4096;
 impl Choice<'_> {
     /// `leastconn`: the fewest requests for its weight; idle servers are equal whatever their weight, and among equals
     /// it is the turn of the one whose load changed longest ago.
-    pub(super) fn least_loaded(&self, changed_at: &[AtomicU64]) -> Option<u32> {
+    pub(super) fn least_loaded(&self) -> Option<u32> {
         let key = |at: usize, i: u32| {
             let s = self.server(i);
             let busy = u64::from(s.served.load(Relaxed)) + u64::from(s.queue.len());
@@ -18,7 +18,7 @@ impl Choice<'_> {
                 0 => 0,
                 n => (n + 1) * LOAD_STEPS / u64::from(self.table.weights[at]).max(1),
             };
-            let turn = changed_at.get(i as usize).map_or(0, |t| t.load(Relaxed));
+            let turn = s.load_changed_at.load(Relaxed);
             (self.ask.avoid == Some(i), load, turn)
         };
         let usable = self.table.usable.iter().copied().enumerate();

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use arc_swap::ArcSwap;
 use sluice_config::model::{self, Balance, Options};
 
+use crate::servers::Servers;
 use crate::state::ServerState;
 use ring::Ring;
 
@@ -43,8 +44,6 @@ pub struct Balancer {
     table: ArcSwap<Table>,
     /// The place of the next turn; for `leastconn` a clock that goes on with each change of a server's load.
     cursor: AtomicU64,
-    /// For each server the clock of `leastconn` when its load changed last: among equals the longest ago is next.
-    changed_at: Vec<AtomicU64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +90,6 @@ impl Balancer {
             balance_factor: p.hash_type.balance_factor,
             table: ArcSwap::default(),
             cursor: AtomicU64::new(0),
-            changed_at: p.servers.iter().map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -103,6 +101,11 @@ impl Balancer {
     /// Whether weights cannot change while it runs, but for 0 and back.
     pub fn is_static(&self) -> bool {
         matches!(self.kind, Kind::StaticRr | Kind::MapHash | Kind::First)
+    }
+
+    /// Whether servers cannot come and go.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self.kind, Kind::StaticRr | Kind::MapHash)
     }
 
     /// How many servers balancing uses now: the active ones, or the backups that replace them.
@@ -117,20 +120,19 @@ impl Balancer {
 
     /// A server has one request less.
     #[inline]
-    pub fn gave_back(&self, index: u32) {
+    pub fn gave_back(&self, server: &ServerState) {
         if self.kind == Kind::LeastConn {
-            self.load_changed(index);
+            self.load_changed(server);
         }
     }
 
-    fn load_changed(&self, index: u32) {
-        if let Some(at) = self.changed_at.get(index as usize) {
-            at.store(self.cursor.fetch_add(1, Relaxed) + 1, Relaxed);
-        }
+    fn load_changed(&self, server: &ServerState) {
+        let now = self.cursor.fetch_add(1, Relaxed) + 1;
+        server.load_changed_at.store(now, Relaxed);
     }
 
     /// Looks at the servers anew.
-    pub fn rebuild(&self, servers: &[Arc<ServerState>]) {
+    pub fn rebuild(&self, servers: &Servers) {
         let mut usable = self.in_use(servers);
         if self.kind == Kind::First {
             usable.sort_by_key(|&i| servers[i as usize].conf.id);
@@ -159,7 +161,7 @@ impl Balancer {
                 .iter()
                 .zip(&weights)
                 .filter(|(i, w)| !known(**i, **w));
-            new.for_each(|(i, _)| self.load_changed(*i));
+            new.for_each(|(i, _)| self.load_changed(&servers[*i as usize]));
         }
         self.table.store(Arc::new(Table {
             total: weights.iter().map(|&w| u64::from(w)).sum(),
@@ -171,13 +173,12 @@ impl Balancer {
     }
 
     /// The active servers; without any the backups, of which the first alone unless `option allbackups`.
-    fn in_use(&self, servers: &[Arc<ServerState>]) -> Vec<u32> {
+    fn in_use(&self, servers: &Servers) -> Vec<u32> {
         let pick = |backup| -> Vec<u32> {
-            (0..servers.len() as u32)
-                .filter(|&i| {
-                    servers[i as usize].conf.backup == backup && servers[i as usize].is_usable()
-                })
-                .collect()
+            let able = servers
+                .iter()
+                .filter(|s| s.conf.backup == backup && s.is_usable());
+            able.map(|s| s.id.index).collect()
         };
         let mut usable = pick(false);
         if usable.is_empty() {
@@ -191,7 +192,7 @@ impl Balancer {
 
     /// The server for a request, or `None` when none is usable or all are full. The server a hash belongs to is given
     /// full or not: the request waits there.
-    pub fn choose(&self, servers: &[Arc<ServerState>], ask: &Ask) -> Option<u32> {
+    pub fn choose(&self, servers: &Servers, ask: &Ask) -> Option<u32> {
         let table = self.table.load();
         let cx = Choice {
             servers,
@@ -214,8 +215,8 @@ impl Balancer {
                 rotate::take_turn(&cx, &self.cursor, table.turns.len(), |k| table.turns[k])
             }
             (Kind::LeastConn, _) => {
-                let i = cx.least_loaded(&self.changed_at)?;
-                self.load_changed(i);
+                let i = cx.least_loaded()?;
+                self.load_changed(cx.server(i));
                 Some(i)
             }
             (Kind::First, _) => cx.first_free(),
@@ -226,7 +227,7 @@ impl Balancer {
 
 /// One request's choice: what the families look at.
 struct Choice<'a> {
-    servers: &'a [Arc<ServerState>],
+    servers: &'a Servers,
     ask: &'a Ask,
     table: &'a Table,
 }

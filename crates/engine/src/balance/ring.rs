@@ -2,7 +2,6 @@
 //! key belongs to the point nearest to its hash. A server that leaves takes its points away and nobody else's keys move.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_config::model::{HashKey, PeerAddr, PortSpec};
@@ -10,6 +9,7 @@ use xxhash_rust::xxh32::xxh32;
 
 use super::Choice;
 use super::hash::avalanche;
+use crate::servers::Servers;
 use crate::state::ServerState;
 
 /// Points kept for one id: the most an effective weight can be, 256 steps of 16.
@@ -22,7 +22,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(servers: &[Arc<ServerState>], usable: &[u32], weights: &[u32]) -> Self {
+    pub(super) fn new(servers: &Servers, usable: &[u32], weights: &[u32]) -> Self {
         let mut points = Vec::with_capacity(weights.iter().map(|&w| w as usize).sum());
         for (&i, &weight) in usable.iter().zip(weights) {
             let base = base(&servers[i as usize]);

@@ -5,11 +5,11 @@
 //! configuration the first turn. A cursor that finds servers full passes them: their turns are spent.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Choice;
-use crate::state::{ServerState, WEIGHT_SCALE};
+use crate::servers::Servers;
+use crate::state::WEIGHT_SCALE;
 
 /// Longest round computed. Weights whose round is longer are reduced in proportion.
 const ROUND_MAX: u64 = 1 << 14;
@@ -55,7 +55,7 @@ pub(super) fn take_turn(
 
 /// The map of the static algorithms: at each place stands the server that is furthest behind its share, the first
 /// of the configuration among equals. Weights are reduced by their common divisor.
-pub(super) fn static_map(servers: &[Arc<ServerState>], usable: &[u32]) -> Vec<u32> {
+pub(super) fn static_map(servers: &Servers, usable: &[u32]) -> Vec<u32> {
     let divisor = servers.iter().map(|s| s.conf.weight).fold(0, gcd).max(1);
     let mut due: Vec<(u32, i64, i64)> = usable
         .iter()

@@ -72,7 +72,7 @@ pub async fn assign(
     } else {
         None
     };
-    for _ in 0..=state.servers.len() {
+    for _ in 0..=state.servers.places() {
         let ask = Ask {
             hash,
             avoid: attempts.avoid,
@@ -285,7 +285,7 @@ pub fn release(w: &Worker, id: ServerId) {
     let server = &state.servers[id.index as usize];
     if server.queue.is_empty() && state.queue.is_empty() {
         server.served.fetch_sub(1, Relaxed);
-        state.balancer.gave_back(id.index);
+        state.balancer.gave_back(server);
         // whoever joined in this moment looked before the slot was free
         if server.queue.is_empty() && state.queue.is_empty() {
             return;
@@ -309,7 +309,7 @@ pub fn release(w: &Worker, id: ServerId) {
         }
     }
     server.served.fetch_sub(1, Relaxed);
-    state.balancer.gave_back(id.index);
+    state.balancer.gave_back(server);
     if !server.queue.is_empty() || !state.queue.is_empty() {
         state.kick();
     }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_engine::Runtime;
+use sluice_engine::servers::Slots;
 use sluice_expr::ServerId;
 
 use super::ServerConn;
@@ -13,7 +14,7 @@ use crate::worker::Worker;
 /// All servers' idle connections on this worker.
 pub struct Pools {
     /// By proxy, then server.
-    by_server: Vec<Vec<RefCell<Vec<IdleConn>>>>,
+    by_server: Vec<Slots<RefCell<Vec<IdleConn>>>>,
 }
 
 struct IdleConn {
@@ -26,7 +27,7 @@ impl Pools {
         let by_server = runtime
             .proxies
             .iter()
-            .map(|p| p.servers.iter().map(|_| RefCell::default()).collect())
+            .map(|p| Slots::new(p.servers.iter().map(|_| RefCell::default()).collect()))
             .collect();
         Pools { by_server }
     }
@@ -34,7 +35,7 @@ impl Pools {
     fn pool(&self, id: ServerId) -> Option<&RefCell<Vec<IdleConn>>> {
         self.by_server
             .get(id.backend.0 as usize)?
-            .get(id.index as usize)
+            .get_or_init(id.index as usize, RefCell::default)
     }
 
     /// The connection used last that is still alive (warm caches, and the others may age) and has the same `key`.
@@ -96,7 +97,7 @@ impl Pools {
         let shortage = fd_shortage(w.runtime());
         w.runtime().counters.fd_shortage.store(shortage, Relaxed);
         for (p, servers) in self.by_server.iter().enumerate() {
-            for (i, pool) in servers.iter().enumerate() {
+            for (i, pool) in servers.iter() {
                 let mut pool = pool.borrow_mut();
                 if pool.is_empty() {
                     continue;
@@ -123,7 +124,7 @@ impl Pools {
     /// Closes all idle connections to a server that went down, or all at the stop.
     pub fn clear(&self, w: &Worker, only: Option<ServerId>) {
         for (p, servers) in self.by_server.iter().enumerate() {
-            for (i, pool) in servers.iter().enumerate() {
+            for (i, pool) in servers.iter() {
                 let server = &w.runtime().proxies[p].servers[i];
                 if only.is_none_or(|id| id == server.id) {
                     let mut pool = pool.borrow_mut();

@@ -132,7 +132,7 @@ pub fn log_check(c: &Checked, what: &str, h: &Health) {
 
 /// Raises the weight of a server that is starting, step by step (`slowstart`).
 pub async fn warm_up(backend: Arc<ProxyState>, s: Arc<ServerState>) {
-    loop {
+    while !s.is_deleted() {
         tokio::time::sleep(WARM_UP_STEP).await;
         if s.op() == OpState::Starting && backend.weigh(&s, clock::mono_ms()) {
             backend.state_changed();
@@ -174,6 +174,13 @@ fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
                 "{title} is going DOWN for maintenance{via}. {}",
                 standing(&c, change.usable, change.requeued)
             )
+        }
+        Event::EntersMaintDown => {
+            return tell(
+                &c,
+                LEVEL_NOTICE,
+                &format!("{title} was DOWN and now enters maintenance{via}."),
+            );
         }
         Event::WentDown => format!(
             "{title} is DOWN{by}. {}",

@@ -19,6 +19,7 @@ use std::time::Duration;
 use sluice_config::model::{CheckKind, OnError, Options, Proxy};
 use sluice_engine::health::{Change, CheckResult, Health};
 use sluice_engine::{ProxyState, ServerState};
+use sluice_expr::ServerId;
 use std::future::Future;
 use std::sync::PoisonError;
 use std::task::Poll;
@@ -82,13 +83,36 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
     }
 }
 
+/// Starts what a server added while it runs wants: its checks and its agent's, which wait until they are enabled. Call it
+/// inside the same `LocalSet`.
+pub fn spawn_added(shared: &Arc<Shared>, rings: &Arc<Rings>, id: ServerId) {
+    let rt = &shared.runtime;
+    let c = Rc::new(Checked {
+        shared: shared.clone(),
+        logs: Rc::new(LogSender::new(rt.clone(), rings.clone())),
+        proxy: rt.model.proxy(id.backend).clone(),
+        backend: rt.proxy(id.backend).clone(),
+        server: rt.server(id).clone(),
+    });
+    let conf = &c.server.conf;
+    if conf.check.enabled && conf.track.is_none() {
+        tokio::task::spawn_local(schedule(c.clone(), Duration::ZERO));
+    }
+    if conf.agent.enabled {
+        tokio::task::spawn_local(agent::schedule(c.clone(), Duration::ZERO));
+    }
+    if conf.slowstart_ms > 0 {
+        tokio::task::spawn_local(change::warm_up(c.backend.clone(), c.server.clone()));
+    }
+}
+
 /// The first check of every server happens within this time of the start, unless `max-spread-checks` says another.
 const FIRST_WITHIN: Duration = Duration::from_millis(1000);
 
-/// Checks one server for as long as the process lives.
+/// Checks one server for as long as it is there.
 async fn schedule(c: Rc<Checked>, first: Duration) {
     tokio::time::sleep(first).await;
-    loop {
+    while !c.server.is_deleted() {
         if c.server.admin() & sluice_engine::state::admin::MAINT == 0
             && !c.server.check_probe.paused.load(Relaxed)
             && !c.shared.runtime.is_stopping()

@@ -32,6 +32,8 @@ defaults
 pub struct Proxy {
     child: Child,
     dir: PathBuf,
+    /// The servers' ports.
+    ports: Vec<u16>,
     /// The agents' ports by case, then server.
     agents: Vec<Vec<u16>>,
     shared: Arc<Shared>,
@@ -94,6 +96,7 @@ impl Proxy {
         let mut proxy = Proxy {
             child,
             dir,
+            ports: origins.ports.clone(),
             agents,
             shared: origins.shared.clone(),
             tag,
@@ -215,6 +218,9 @@ impl Proxy {
             }
             Action::Command { text, late } => {
                 let text = text.replace("BE", &format!("c{at}"));
+                let text = (0..self.ports.len()).fold(text, |text, n| {
+                    text.replace(&format!("PORT{n}"), &self.ports[n].to_string())
+                });
                 let until = Instant::now()
                     + if step.expect.is_some() {
                         PATIENCE
