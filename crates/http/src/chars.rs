@@ -95,6 +95,34 @@ pub fn trim(text: &[u8]) -> &[u8] {
     text.get(start..end).unwrap_or_default()
 }
 
+/// Index of the first byte that is one of two. Most texts of a message are short: eight bytes at a time are done before
+/// a vector search has begun.
+#[inline]
+pub fn find_either(a: u8, b: u8, text: &[u8]) -> Option<usize> {
+    const SHORT: usize = 64;
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    if text.len() > SHORT {
+        return memchr::memchr2(a, b, text);
+    }
+    // the high bit of the first byte that is zero, perhaps of some behind it
+    let zeros = |x: u64| x.wrapping_sub(EACH) & !x & (EACH << 7);
+    let found = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        let hits = zeros(word ^ (EACH * u64::from(a))) | zeros(word ^ (EACH * u64::from(b)));
+        (hits != 0).then(|| hits.trailing_zeros() as usize / 8)
+    };
+    for (i, word) in text.as_chunks::<8>().0.iter().enumerate() {
+        if let Some(at) = found(word) {
+            return Some(i * 8 + at);
+        }
+    }
+    match text.last_chunk::<8>() {
+        // some of these were looked at before
+        Some(last) => found(last).map(|at| text.len() - 8 + at),
+        None => text.iter().position(|c| *c == a || *c == b),
+    }
+}
+
 /// The value of a hexadecimal digit.
 #[inline]
 pub const fn hex_value(byte: u8) -> Option<u8> {
@@ -124,6 +152,25 @@ mod tests {
                 assert_eq!(skip_target(&text, 0), target, "target {stop:#x} at {at}");
                 let plain = if stop < 0x20 || stop == 0x7f { at } else { 40 };
                 assert_eq!(skip_text(&text, 0), plain, "text {stop:#x} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn either_of_two_bytes_is_found_first() {
+        for len in 0..80 {
+            for at in 0..=len {
+                // what lies around a hit must not be taken for one
+                let mut text = vec![b'-'; len];
+                if let Some(byte) = text.get_mut(at) {
+                    *byte = b',';
+                }
+                if let Some(byte) = text.get_mut(at + 1) {
+                    *byte = b'"';
+                }
+                let want = (at < len).then_some(at);
+                assert_eq!(find_either(b',', b'"', &text), want, "{at} of {len}");
+                assert_eq!(find_either(b'"', b',', &text), want, "{at} of {len}");
             }
         }
     }

@@ -85,6 +85,30 @@ pub(crate) const fn name_bit(tag: u32) -> u64 {
     1 << (tag.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
+/// The headers of one name, see [`Headers::named`].
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    headers: &'a Headers,
+    lines: &'a [Line],
+    name: &'a [u8],
+    tag: u32,
+}
+
+impl<'a> Named<'a> {
+    /// The first of them from line number `from` on: its number and its value. Numbers count all lines, removed ones
+    /// too.
+    #[inline]
+    pub fn find_from(&self, from: usize) -> Option<(usize, &'a [u8])> {
+        let is_it = |l: &Line| match self.name {
+            [] => l.tag != 0,
+            name => l.tag == self.tag && self.headers.name_of(l).eq_ignore_ascii_case(name),
+        };
+        let rest = self.lines.get(from..)?;
+        let at = rest.iter().position(is_it)?;
+        Some((from + at, self.headers.value_of(rest.get(at)?)))
+    }
+}
+
 impl Headers {
     pub fn new() -> Headers {
         Headers::default()
@@ -178,23 +202,19 @@ impl Headers {
         same.map(|l| self.value_of(l))
     }
 
-    /// The first header called `name` (any, when that is empty) among the lines from number `from` on: its number and
-    /// its value. Numbers count removed lines too.
+    /// The headers called `name` (all, when that is empty), to be gone through from any of them.
     #[inline]
-    pub fn find_from(&self, name: &[u8], from: usize) -> Option<(usize, &[u8])> {
+    pub fn named<'a>(&'a self, name: &'a [u8]) -> Named<'a> {
         let tag = tag_of(name);
-        let (rest, at) = match name {
-            [] => {
-                let rest = self.lines.get(from..)?;
-                (rest, rest.iter().position(|l| l.tag != 0)?)
-            }
-            _ => {
-                let rest = self.lines_with(tag).get(from..)?;
-                let is_it = |l: &Line| l.tag == tag && self.name_of(l).eq_ignore_ascii_case(name);
-                (rest, rest.iter().position(is_it)?)
-            }
-        };
-        Some((from + at, self.value_of(rest.get(at)?)))
+        Named {
+            headers: self,
+            lines: match name {
+                [] => &self.lines,
+                _ => self.lines_with(tag),
+            },
+            name,
+            tag,
+        }
     }
 
     /// Slots of all headers called `name`, in order.

@@ -38,7 +38,7 @@ pub use chunk::{CHUNK_EXTENSION_MAX, ChunkWriter, LAST_CHUNK, TRAILERS_MAX, enco
 pub use error::{ErrorKind, ParseError};
 pub use framing::Framing;
 pub use head::{is_http2_preface, parse_request, parse_response};
-pub use headers::{HeaderLine, Headers, Slot};
+pub use headers::{HeaderLine, Headers, Named, Slot};
 pub use lists::{Cookies, ListItems, cookies, list_items, set_cookie};
 pub use message::{Noticed, Request};
 pub use method::{Method, Version};

@@ -3,7 +3,7 @@
 //! Pure iterators over one value; no copy is made. The manual's `req.hdr`, `req.cook` and
 //! `res.scook` stand on these.
 
-use crate::chars::{is_blank, trim};
+use crate::chars::{find_either, is_blank, trim};
 
 /// Items of one comma-separated header value, see `list_items`.
 #[derive(Debug, Clone)]
@@ -32,40 +32,13 @@ impl<'a> Iterator for ListItems<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.rest?;
         // quotes are rare: the first comma ends the item unless one comes before it
-        let end = match comma_or_quote(rest) {
+        let end = match find_either(b',', b'"', rest) {
             None => rest.len(),
             Some(at) if rest.get(at) == Some(&b',') => at,
             Some(_) => unquoted(rest, |b| b == b','),
         };
         self.rest = rest.get(end + 1..);
         Some(trim(rest.get(..end).unwrap_or_default()))
-    }
-}
-
-/// Index of the first comma or double quote. Most values are short: eight bytes at a time are done before a vector
-/// search has begun.
-fn comma_or_quote(text: &[u8]) -> Option<usize> {
-    const SHORT: usize = 64;
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    if text.len() > SHORT {
-        return memchr::memchr2(b',', b'"', text);
-    }
-    // the high bit of the first byte that is zero, perhaps of some behind it
-    let zeros = |x: u64| x.wrapping_sub(EACH) & !x & (EACH << 7);
-    let found = |word: &[u8; 8]| {
-        let word = u64::from_le_bytes(*word);
-        let hits = zeros(word ^ (EACH * b',' as u64)) | zeros(word ^ (EACH * b'"' as u64));
-        (hits != 0).then(|| hits.trailing_zeros() as usize / 8)
-    };
-    for (i, word) in text.as_chunks::<8>().0.iter().enumerate() {
-        if let Some(at) = found(word) {
-            return Some(i * 8 + at);
-        }
-    }
-    match text.last_chunk::<8>() {
-        // some of these were looked at before
-        Some(last) => found(last).map(|at| text.len() - 8 + at),
-        None => text.iter().position(|b| matches!(b, b',' | b'"')),
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::chars::find_either;
+
 /// Path and query of a target: from the first slash that is not part of `scheme://authority`.
 /// `None` when there is none (`*`, an authority, `http://host?x`).
 pub fn path_and_query(target: &[u8]) -> Option<&[u8]> {
@@ -19,7 +21,7 @@ pub fn path_and_query(target: &[u8]) -> Option<&[u8]> {
 
 /// Splits at the first question mark: what is before, and what is after if there was one.
 pub fn split_query(text: &[u8]) -> (&[u8], Option<&[u8]>) {
-    match memchr::memchr(b'?', text) {
+    match find_either(b'?', b'?', text) {
         Some(at) => (text.get(..at).unwrap_or_default(), text.get(at + 1..)),
         None => (text, None),
     }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use sluice_http::{Headers, list_items};
+use sluice_http::{Headers, Named, list_items};
 
 use super::{
     Cursor, arg_int, arg_str, headers_at_hand, loose_int, more, never, request, response, text,
@@ -209,9 +209,9 @@ fn next_line<'a>(
     headers: &'a Headers,
     cursor: &mut Cursor,
 ) -> Option<(&'a [u8], bool)> {
-    let name = arg_str(args, 0)?;
-    let (at, line) = headers.find_from(name, place_of(cursor).0)?;
-    Some((line, go_to_line_after(at, name, headers, cursor)))
+    let lines = headers.named(arg_str(args, 0)?);
+    let (at, line) = lines.find_from(place_of(cursor).0)?;
+    Some((line, go_to_line_after(at, &lines, cursor)))
 }
 
 /// The next item of the comma-separated lists in the lines, and whether there is another.
@@ -220,9 +220,9 @@ fn next_of_list<'a>(
     headers: &'a Headers,
     cursor: &mut Cursor,
 ) -> Option<(&'a [u8], bool)> {
-    let name = arg_str(args, 0)?;
+    let lines = headers.named(arg_str(args, 0)?);
     let (number, offset) = place_of(cursor);
-    let (at, line) = headers.find_from(name, number)?;
+    let (at, line) = lines.find_from(number)?;
     let from = if at == number { offset } else { 0 };
     let mut items = list_items(line.get(from..).unwrap_or_default());
     let item = items.next()?;
@@ -231,14 +231,14 @@ fn next_of_list<'a>(
             (cursor.0[0], cursor.0[1]) = (at as u32, (line.len() - rest.len()) as u32);
             true
         }
-        None => go_to_line_after(at, name, headers, cursor),
+        None => go_to_line_after(at, &lines, cursor),
     };
     Some((item, not_last))
 }
 
 /// Steps to the line behind number `at`; false when there is none.
-fn go_to_line_after(at: usize, name: &[u8], headers: &Headers, cursor: &mut Cursor) -> bool {
-    let next = headers.find_from(name, at + 1);
+fn go_to_line_after(at: usize, lines: &Named<'_>, cursor: &mut Cursor) -> bool {
+    let next = lines.find_from(at + 1);
     let number = next.map_or(u32::MAX, |(number, _)| number as u32);
     (cursor.0[0], cursor.0[1]) = (number, 0);
     next.is_some()

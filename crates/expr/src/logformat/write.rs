@@ -34,13 +34,15 @@ impl Inner {
                     out.extend_from_slice(text.unwrap_or_default());
                 }
                 _ if item.flags.json || item.flags.cbor => write_data(item, env, out),
-                What::Tag(tag) => {
-                    let field = value::field(*tag, env);
-                    if matches!(field, Field::Nothing) {
-                        continue;
+                What::Tag(tag) => match value::field(*tag, env) {
+                    Field::Nothing => continue,
+                    // the most usual ones, which no flag changes
+                    Field::Number(n) => text::number(out, n),
+                    Field::Name(s) if !s.is_empty() && !(item.flags.quote || item.flags.escape) => {
+                        out.extend_from_slice(s);
                     }
-                    write_field(item, field, env, out);
-                }
+                    field => write_field(item, field, env, out),
+                },
                 What::Expr(expr) => match expr.eval(env) {
                     Ok(sample) => self.write_sample(item, sample, out),
                     Err(_) => self.write_no_sample(item, out),
