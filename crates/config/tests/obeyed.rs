@@ -39,14 +39,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("Server::tcp_md5sig", "server ... tcp-md5sig"),
     ("Server::namespace", "server ... namespace"),
     ("Server::log_bufsize", "server ... log-bufsize"),
-    (
-        "Options::HTTP_DROP_REQUEST_TRAILERS",
-        "option http-drop-request-trailers",
-    ),
-    (
-        "Options::HTTP_DROP_RESPONSE_TRAILERS",
-        "option http-drop-response-trailers",
-    ),
     // the keyword warns that it has no effect
     ("Bind::nice", "bind ... nice"),
     ("Stats::show_modules", "stats show-modules"),

@@ -11,7 +11,7 @@ use crate::cx::Cx;
 use crate::line::{Line, Prefix};
 use crate::model::{ConnMode, ForwardFor, Forwarded, ForwardedValue, Options};
 use crate::raw::RawLogFormat;
-use crate::registry::{Handler, Keyword, Sections, harmless, kw, later, obsolete, refused};
+use crate::registry::{Handler, Keyword, Sections, harmless, kw, obsolete, refused};
 
 use super::{check_proto, choice};
 
@@ -70,8 +70,12 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option http-buffer-request", ALL, "wait for the body, or a full buffer, before going on", |cx, line| {
         flag(cx, line, Options::HTTP_BUFFER_REQUEST)
     }),
-    later("option http-drop-request-trailers", DLB, "changes to trailers").no().ignored(),
-    later("option http-drop-response-trailers", DFL, "changes to trailers").no().ignored(),
+    switch("option http-drop-request-trailers", DLB, "servers get no trailers", |cx, line| {
+        flag(cx, line, Options::HTTP_DROP_REQUEST_TRAILERS)
+    }),
+    switch("option http-drop-response-trailers", DFL, "clients get no trailers", |cx, line| {
+        flag(cx, line, Options::HTTP_DROP_RESPONSE_TRAILERS)
+    }),
     switch("option http-ignore-probes", DFL, "close without a word when a connection ends before its request", |cx, line| {
         flag(cx, line, Options::HTTP_IGNORE_PROBES)
     }),

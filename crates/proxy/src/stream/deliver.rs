@@ -27,9 +27,10 @@ impl Stream {
         let client_is_11 = self.req.version >= Version::HTTP_11;
         let recode = match framing {
             Framing::Chunked if !client_is_11 => Some(Recode::Strip),
+            Framing::Chunked if self.drops_trailers() => Some(Recode::Chunked),
             _ => None,
         };
-        let delimited = framing.is_delimited() && recode.is_none();
+        let delimited = framing.is_delimited() && recode != Some(Recode::Strip);
         // a request that rules made something else of a HEAD: its client takes no body
         let head_only = framing.has_body() && self.info.first_line.starts_with(b"HEAD ");
         let server_keeps = framing.is_delimited()
@@ -124,6 +125,12 @@ impl Stream {
             && self.down.take_rest().is_none();
         self.part_with(client, conn, clean);
         fate
+    }
+
+    /// `option http-drop-response-trailers`: chunks are made anew, without.
+    fn drops_trailers(&self) -> bool {
+        let fe = self.frontend().options;
+        fe.contains(Options::HTTP_DROP_RESPONSE_TRAILERS)
     }
 
     /// Marks how the body's transfer ended and what becomes of the client's connection.

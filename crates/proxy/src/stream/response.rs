@@ -187,8 +187,9 @@ impl Stream {
         } else {
             SpliceChoice::Never
         };
-        let recode = (self.req_body.active && self.req.framing == Framing::Chunked)
-            .then_some(Recode::Chunked);
+        // chunks that are made anew have no trailers
+        let anew = self.req_body.active || be.options.contains(Options::HTTP_DROP_REQUEST_TRAILERS);
+        let recode = (anew && self.req.framing == Framing::Chunked).then_some(Recode::Chunked);
         if self.req_body.active {
             match recode {
                 Some(_) => {
