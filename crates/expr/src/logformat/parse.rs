@@ -54,6 +54,9 @@ pub(super) fn parse(text: &str, ctx: &ParseCtx<'_>, purpose: Purpose) -> Result<
     Ok(parser.out)
 }
 
+/// A name, the type asked for, and where what they are of begins.
+type Named = (Option<Box<Name>>, Option<Cast>, usize);
+
 struct Parser<'p> {
     text: &'p str,
     ctx: &'p ParseCtx<'p>,
@@ -169,7 +172,7 @@ impl Parser<'_> {
     }
 
     /// `(name)` or `(name:type)`.
-    fn name(&self, open: usize) -> Result<(Option<Box<Name>>, Option<Cast>, usize), ExprError> {
+    fn name(&self, open: usize) -> Result<Named, ExprError> {
         let Some(len) = self.text[open..].find(')') else {
             return Err(
                 ExprError::new("the '(' of this name is not closed").at(open..self.text.len())

@@ -38,7 +38,7 @@ impl Inner {
                     Field::Nothing => continue,
                     // the most usual ones, which no flag changes
                     Field::Number(n) => text::number(out, n),
-                    Field::Name(s) if !s.is_empty() && !(item.flags.quote || item.flags.escape) => {
+                    Field::Name(s) if !(s.is_empty() || item.flags.quote || item.flags.escape) => {
                         out.extend_from_slice(s);
                     }
                     field => write_field(item, field, env, out),
