@@ -39,6 +39,18 @@ impl Wanted {
     }
 }
 
+/// A field of a row. Where servers are hidden, a backend's status tells how many of how many there are up.
+fn value(f: &Field, r: &Row<'_>, at: &At<'_>, w: Wanted) -> Option<V> {
+    let value = (f.get)(r, at)?;
+    match (r, value) {
+        (Row::Backend(_, p), V::Str(status)) if f.name == "status" && (w.up || w.no_maint) => {
+            let up = p.servers.iter().filter(|s| s.accepts_persistent()).count();
+            Some(V::Str(format!("{status} ({up}/{})", p.servers.len())))
+        }
+        (_, value) => Some(value),
+    }
+}
+
 fn wanted<'a>(at: &At<'a>, w: Wanted) -> impl Iterator<Item = Row<'a>> {
     rows(at.rt).into_iter().filter(move |r| w.takes(r))
 }
@@ -53,7 +65,7 @@ pub fn csv(at: &At<'_>, w: Wanted) -> String {
     out.push('\n');
     for r in wanted(at, w) {
         for f in FIELDS {
-            if let Some(v) = (f.get)(&r, at) {
+            if let Some(v) = value(f, &r, at, w) {
                 quote(&mut out, &v);
             }
             out.push(',');

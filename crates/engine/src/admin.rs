@@ -101,6 +101,10 @@ impl Runtime {
         let is = s.admin();
         let (maint, maint_before) = (is & admin::MAINT != 0, was & admin::MAINT != 0);
         let (drain, drain_before) = (is & admin::DRAIN != 0, was & admin::DRAIN != 0);
+        if maint && !maint_before {
+            let mut h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
+            h.counter = 0;
+        }
         if maint && !maint_before && s.op() != OpState::Stopped {
             s.note_change(false, now_ms);
             if s.conf.on_marked_down_shutdown_sessions {

@@ -70,7 +70,7 @@ impl Runtime {
         } else if let Some(other) = with_id(server.id) {
             let at = &other.conf.origin;
             let (file, name) = (at.file.to_string(), other.name.to_string());
-            return Err(AddError::IdTaken(server.id, file, at.line as u32, name));
+            return Err(AddError::IdTaken(server.id, file, at.line, name));
         }
         if let Some(name) = &server.track {
             let name = match name.contains('/') {

@@ -420,6 +420,10 @@ pub(crate) fn server_state(
     if matches!(s.addr, PeerAddr::Unresolved { .. }) {
         flags |= admin::RESOLUTION_MAINT;
     }
+    let mut health = Health::new(&s.check);
+    if flags & admin::MAINT != 0 || is_dynamic {
+        health.counter = 0;
+    }
     ServerState {
         id: ServerId { backend, index },
         name: s.name.clone(),
@@ -434,7 +438,7 @@ pub(crate) fn server_state(
         op: AtomicU8::new(OpState::Running as u8),
         cookie: ArcSwapOption::empty(),
         addr: ArcSwap::from_pointee(s.addr.clone()),
-        health: Mutex::new(Health::new(&s.check)),
+        health: Mutex::new(health),
         agent_health: Mutex::new(Health::of_agent(&s.agent)),
         check_probe: Probing::default(),
         agent_probe: Probing::default(),

@@ -46,6 +46,8 @@ struct Ring {
     size: usize,
     used: usize,
     lines: std::collections::VecDeque<Vec<u8>>,
+    /// Lines that ever came.
+    count: u64,
 }
 
 impl Rings {
@@ -54,6 +56,7 @@ impl Rings {
             size,
             used: 0,
             lines: Default::default(),
+            count: 0,
         };
         let mut rings: HashMap<_, _> = model
             .rings
@@ -71,6 +74,7 @@ impl Rings {
         let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(r) = rings.get_mut(name) else { return };
         r.used += line.len();
+        r.count += 1;
         r.lines.push_back(line.to_vec());
         while r.used > r.size {
             match r.lines.pop_front() {
@@ -78,6 +82,15 @@ impl Rings {
                 None => break,
             }
         }
+    }
+
+    /// What came into a ring after its first `seen` lines, as far as it is still there, and how many came by now.
+    pub fn since(&self, name: &str, seen: u64) -> Option<(Vec<Vec<u8>>, u64)> {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let r = rings.get(name)?;
+        let new = usize::try_from(r.count.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let known = r.lines.len().saturating_sub(new);
+        Some((r.lines.iter().skip(known).cloned().collect(), r.count))
     }
 
     /// All lines of a ring, oldest first; `None` when there is no such ring.

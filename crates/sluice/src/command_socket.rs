@@ -286,7 +286,15 @@ async fn commands(
         };
         let mut close = false;
         let mut out = String::new();
+        let mut following = None;
         for command in cli::split_line(&line) {
+            if let Some((name, flags)) = cli::followed(&command, session.level)
+                && let Some((_, count)) = shell.rings.since(name, u64::MAX)
+            {
+                let seen = if flags.only_new { count } else { 0 };
+                following = Some((name.to_owned(), seen));
+                break;
+            }
             let answer = cli::execute(&command, &mut session, shell);
             out.push_str(&answer.text);
             if !(session.prompt && answer.prompted) {
@@ -300,6 +308,18 @@ async fn commands(
         if close {
             return;
         }
+        if let Some(followed) = following {
+            if tokio::time::timeout(usual, io.write_all(out.as_bytes()))
+                .await
+                .is_err()
+            {
+                return;
+            }
+            out.clear();
+            let (name, seen) = followed;
+            follow(shell, &mut io, &name, seen, timeout).await;
+            out.push('\n');
+        }
         if session.prompt {
             out.push_str(session.prompt_text());
         }
@@ -307,6 +327,37 @@ async fn commands(
         if !session.prompt || !matches!(written, Ok(Ok(()))) {
             // let the client read everything before the close
             let _ = io.shutdown().await;
+            return;
+        }
+    }
+}
+
+/// Writes what comes into a ring until the client says something or leaves.
+async fn follow(
+    shell: &Shell,
+    io: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    name: &str,
+    mut seen: u64,
+    timeout: Duration,
+) {
+    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    let mut typed = [0; 256];
+    loop {
+        let Some((lines, count)) = shell.rings.since(name, seen) else {
+            return;
+        };
+        seen = count;
+        let text = lines.concat();
+        if !text.is_empty() {
+            match tokio::time::timeout(timeout, io.write_all(&text)).await {
+                Ok(Ok(())) => {}
+                _ => return,
+            }
+        }
+        if tokio::time::timeout(LOOK_EVERY, io.read(&mut typed))
+            .await
+            .is_ok()
+        {
             return;
         }
     }

@@ -201,6 +201,13 @@ fn show(c: &mut Call<'_>, user: User) -> String {
 }
 
 fn get(c: &mut Call<'_>, user: User) -> String {
+    if c.arg(1).is_empty() {
+        let what = match user {
+            User::Acl => "ACL",
+            User::Map => "map",
+        };
+        return c.error(&format!("Missing {what} identifier and/or key.\n"));
+    }
     let (_, list, rest) = match open(c, user) {
         Ok(o) => o,
         Err(e) => return e,

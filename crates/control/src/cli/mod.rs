@@ -13,6 +13,7 @@ mod sessions;
 mod show;
 
 pub use later::{LATER, LaterCommand};
+pub use show::{EventFlags, followed};
 
 use sluice_config::model::{CliLevel, SeverityOutput};
 use sluice_engine::Runtime;

@@ -73,7 +73,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         words: &["show", "events"],
-        args: "[<sink>]",
+        args: "[<sink>] [-w] [-n]",
         help: "show event sink state",
         level: CliLevel::Operator,
         run: show_events,
@@ -222,10 +222,6 @@ fn servers_state(c: &mut Call<'_>) -> String {
             };
             let maint = s.admin() & admin::MAINT != 0;
             let check_state = probe_state(s.conf.check.enabled, pauses(s), &s.check_probe);
-            let health = match maint || (s.is_dynamic && !s.conf.check.enabled) {
-                true => 0,
-                false => h.counter,
-            };
             let agent_state = match probe_state(s.conf.agent.enabled, false, &s.agent_probe) {
                 0 => 0,
                 on => on | AGENT,
@@ -247,7 +243,7 @@ fn servers_state(c: &mut Call<'_>) -> String {
                 s.user_weight.load(Relaxed),
                 s.conf.weight,
                 h.last.status.number(),
-                health,
+                h.counter,
                 asked_port(s.conf.check.port, &s.check_probe),
                 asked_addr(s.conf.check.addr.as_ref().and_then(ip_of), &s.check_probe),
                 asked_addr(
@@ -366,13 +362,60 @@ fn show_events(c: &mut Call<'_>) -> String {
         }
         return out;
     };
+    if *name == "stdout" || *name == "stderr" {
+        return c.error("Nothing to report for this sink");
+    }
+    let Some(flags) = event_flags(&c.args[1..]) else {
+        return c.error("unknown option");
+    };
     match c.host.ring(name) {
+        Some(_) if flags.only_new => String::new(),
         Some(lines) => lines
             .iter()
             .map(|l| String::from_utf8_lossy(l).into_owned())
             .collect(),
         None => c.error("No such event sink"),
     }
+}
+
+/// `-w` and `-n` of `show events`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct EventFlags {
+    /// Goes on with what comes, until the client says something.
+    pub wait: bool,
+    /// Begins at the end of the ring.
+    pub only_new: bool,
+}
+
+fn event_flags(args: &[&str]) -> Option<EventFlags> {
+    let mut flags = EventFlags::default();
+    for arg in args {
+        match *arg {
+            "-w" => flags.wait = true,
+            "-n" => flags.only_new = true,
+            "-wn" | "-nw" => {
+                flags = EventFlags {
+                    wait: true,
+                    only_new: true,
+                };
+            }
+            _ => return None,
+        }
+    }
+    Some(flags)
+}
+
+/// The ring that a command asks to follow (`show events <sink> -w`), for the shell that has the connection.
+pub fn followed(command: &str, level: CliLevel) -> Option<(&str, EventFlags)> {
+    let mut words = command.split_whitespace();
+    if (words.next(), words.next()) != (Some("show"), Some("events")) || level < CliLevel::Operator
+    {
+        return None;
+    }
+    let name = words.next()?;
+    let rest: Vec<&str> = words.collect();
+    let flags = event_flags(&rest).filter(|f| f.wait)?;
+    Some((name, flags))
 }
 
 fn cli_sockets(c: &mut Call<'_>) -> String {

@@ -1,0 +1,318 @@
+//! The runtime command line beside Debian's haproxy: the same configuration, the same commands in the same order, and
+//! answers that tools which parse them cannot tell apart. Numbers that time or the machine decide are masked.
+//!
+//! Without `haproxy` on the machine the test says so and passes nothing.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const CONFIG: &str = "\
+global
+    nbthread 1
+    stats socket unix@DIR/sock level admin
+ring r
+    description events
+    format rfc3164
+    maxlen 1200
+    size 32764
+defaults
+    mode http
+    log ring@r local0
+    timeout client 2s
+    timeout server 2s
+    timeout connect 1s
+frontend f
+    bind unix@DIR/f
+    default_backend b
+backend b
+    cookie S
+    use-server s2 if { path /two }
+    server s1 127.0.0.1:1 weight 7 cookie one
+    server s2 127.0.0.1:2 maxconn 5 maxqueue 3
+    server s3 127.0.0.1:3 backup disabled
+backend fixed
+    balance static-rr
+    server s1 127.0.0.1:1
+backend checked
+    server s1 127.0.0.1:1 check inter 1h agent-check agent-port 1 agent-inter 1h
+    server s2 127.0.0.1:2 track checked/s1
+";
+
+/// Commands whose answers are the same, byte for byte.
+const SAME: &[&str] = &[
+    "add server",
+    "add server b",
+    "add server nope/x 127.0.0.1:1",
+    "add server fixed/x 127.0.0.1:1",
+    "add server f/x 127.0.0.1:1",
+    "add server b/s1 127.0.0.1:1",
+    "add server b/x",
+    "add server b/x 127.0.0.1:1 cookie x",
+    "add server b/x 127.0.0.1:1 resolvers x",
+    "add server b/x 127.0.0.1:9 weight 3 maxconn 9",
+    "get weight b/x",
+    "set server b/x weight 50%",
+    "get weight b/x",
+    "enable server b/x",
+    "del server b/x",
+    "set server b/x state maint",
+    "del server b/x",
+    "del server b/x",
+    "del server b/s2",
+    "set server b/s2 state maint",
+    "del server b/s2",
+    "set server b/s2 state ready",
+    "del server",
+    "set server b/s1 state drain",
+    "set server b/s1 state ready",
+    "set server b/s1 state wrong",
+    "set server b/s1 weight 300",
+    "set server b/s1 weight x",
+    "set server b/s1 weight",
+    "set server fixed/s1 weight 5",
+    "set server b/s1 fqdn x.example",
+    "set server b/s1 fqdn",
+    "set server b/s1 addr 127.0.0.9",
+    "set server b/s1 addr 127.0.0.9 port 99",
+    "set server b/s1 addr nonsense",
+    "set server b/s1 wrong",
+    "set server b/s1",
+    "set server b/nope state ready",
+    "set server nope/s1 state ready",
+    "set server nope",
+    "set server",
+    "set server b/s1 agent up",
+    "set server b/s1 health wrong",
+    "set server checked/s2 health up",
+    "set server b/s1 check-port 5",
+    "set server b/s1 agent-addr 127.0.0.1",
+    "enable server nope",
+    "enable server b/s3",
+    "disable server b/s3",
+    "enable health b/s1",
+    "disable health b/s1",
+    "enable agent b/s1",
+    "disable agent b/s1",
+    "disable agent checked/s1",
+    "enable agent checked/s1",
+    "get weight nope/x",
+    "set weight b/s1 9",
+    "set maxconn server b/s2 7",
+    "set maxconn server b/s2",
+    "set maxconn frontend f 100",
+    "set maxconn frontend nope 100",
+    "set maxconn global",
+    "disable frontend f",
+    "enable frontend f",
+    "enable frontend nope",
+    "shutdown sessions server b/s1",
+    "shutdown session 0x1",
+    "show backend",
+    "show servers state nope",
+    "show servers conn nope",
+    "show stat nope 1 1",
+    "show cli level",
+    "show events",
+    "show events nope",
+    "show events nope -w",
+    "show events buf0 -x",
+    "show events buf0 -n",
+    "show events stdout",
+    "get acl nope",
+    "get map nope",
+    "get acl nope x",
+    "get map nope x",
+    "show acl #99",
+    "show map nope",
+];
+
+/// Commands whose answers have the same lines once numbers are masked.
+const ALIKE: &[&str] = &[
+    "show servers state",
+    "show servers conn b",
+    "show cli sockets",
+];
+
+/// Commands of which the names (before the colon, or the columns) come in haproxy's order; Sluice may know more.
+const NAMES: &[&str] = &["show info", "show stat", "show info typed"];
+
+#[test]
+fn answers_are_haproxys() {
+    let Some(haproxy) = find("haproxy") else {
+        eprintln!("haproxy is not installed: the command test is skipped");
+        return;
+    };
+    let theirs = Proxy::start(&haproxy);
+    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
+    let mut wrong = String::new();
+    let mut compare = |command: &str, form: fn(&str) -> String| {
+        let (want, got) = (form(&theirs.ask(command)), form(&ours.ask(command)));
+        if want != got {
+            wrong += &format!("{command}\n    haproxy {want:?}\n    sluice  {got:?}\n");
+        }
+    };
+    SAME.iter().for_each(|c| compare(c, str::to_owned));
+    ALIKE.iter().for_each(|c| compare(c, masked));
+    for command in NAMES {
+        let (want, got) = (names(&theirs.ask(command)), names(&ours.ask(command)));
+        let mut rest = got.iter();
+        if let Some(missing) = want.iter().find(|n| !rest.any(|g| g == *n)) {
+            wrong += &format!("{command}: {missing} is not there, or not in its place\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// `show events ... -w` goes on until something is typed.
+#[test]
+fn events_are_followed() {
+    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
+    let mut io = UnixStream::connect(ours.dir.join("sock")).unwrap();
+    io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    io.write_all(b"show events r -nw\n").unwrap();
+    // what happens from now on is shown, what happened before is not
+    std::thread::sleep(Duration::from_millis(200));
+    ours.ask("disable server b/s1");
+    let mut got = String::new();
+    while !got.contains('\n') {
+        let mut chunk = [0; 1000];
+        let n = io.read(&mut chunk).expect("an event");
+        assert!(n > 0, "it ended: {got}");
+        got += &String::from_utf8_lossy(&chunk[..n]);
+    }
+    assert!(
+        got.contains("Server b/s1 is going DOWN for maintenance"),
+        "{got}"
+    );
+    assert!(!got.contains("checked/s1"), "{got}");
+    io.write_all(b"\n").unwrap();
+    let mut rest = String::new();
+    io.read_to_string(&mut rest).expect("the end");
+    assert!(ours.ask("show events r").contains("checked/s1"));
+}
+
+/// A command that waits for a part of Sluice says so, and what it waits for.
+#[test]
+fn what_is_missing_is_told() {
+    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
+    for (command, part) in [
+        ("show ssl cert", "TLS"),
+        ("set ssl cert x", "TLS"),
+        ("show tls-keys", "TLS"),
+        ("show resolvers", "resolvers"),
+        ("show table", "stick tables"),
+        ("clear table x", "stick tables"),
+        ("show peers", "peers"),
+        ("show cache", "the cache"),
+        ("show fd", "debugging commands"),
+        ("show threads", "debugging commands"),
+        ("show pools", "profiling"),
+        ("show activity", "profiling"),
+        ("show profiling", "profiling"),
+        ("show tasks", "profiling"),
+        ("dump stats-file", "statistics files"),
+    ] {
+        let answer = ours.ask(command);
+        let told = format!("is not implemented by Sluice yet: it comes with {part}.");
+        assert!(answer.contains(&told), "{command}: {answer}");
+    }
+}
+
+/// Numbers, and the addresses of directories.
+fn masked(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let words: Vec<String> = line
+            .split(' ')
+            .map(|w| match w.contains("/sock") {
+                true => "SOCKET".to_owned(),
+                false => w.to_owned(),
+            })
+            .collect();
+        // the time since the last change
+        let line = match words.len() {
+            25 => [&words[..9], &["*".to_owned()], &words[10..]].concat(),
+            _ => words,
+        };
+        out += &line.join(" ");
+        out += "\n";
+    }
+    out
+}
+
+/// The columns of a CSV, or what stands before the colons.
+fn names(text: &str) -> Vec<String> {
+    let first = text.lines().next().unwrap_or_default();
+    if let Some(columns) = first.strip_prefix("# ") {
+        // behind the `-` are those of HAProxy's modules
+        let all = columns.split(',').take_while(|c| *c != "-");
+        return all.map(String::from).collect();
+    }
+    let lines = text.lines().filter_map(|l| l.split_once(':'));
+    lines
+        .map(|(name, _)| name.rsplit('.').nth(1).unwrap_or(name).to_owned())
+        .collect()
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    path.split(':')
+        .map(|d| Path::new(d).join(program))
+        .find(|p| p.is_file())
+}
+
+struct Proxy {
+    child: Child,
+    dir: PathBuf,
+}
+
+impl Proxy {
+    fn start(program: &Path) -> Proxy {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let n = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("sluice-commands-{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("cfg");
+        std::fs::write(&file, CONFIG.replace("DIR", dir.to_str().unwrap())).unwrap();
+        let child = Command::new(program)
+            .args(["-db", "-f"])
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(dir.join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let proxy = Proxy { child, dir };
+        let until = Instant::now() + Duration::from_secs(10);
+        while UnixStream::connect(proxy.dir.join("f")).is_err() {
+            let log = || std::fs::read_to_string(proxy.dir.join("log")).unwrap_or_default();
+            assert!(Instant::now() < until, "{program:?}: {}", log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // the first checks fail, and have failed when this returns
+        while !proxy.ask("show stat checked 4 1").contains("L4CON") {
+            assert!(Instant::now() < until, "{program:?} does not check");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        proxy
+    }
+
+    fn ask(&self, command: &str) -> String {
+        let mut io = UnixStream::connect(self.dir.join("sock")).unwrap();
+        io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        io.write_all(format!("{command}\n").as_bytes()).unwrap();
+        let mut out = String::new();
+        let _ = io.read_to_string(&mut out);
+        out
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
