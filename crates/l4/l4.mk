@@ -32,7 +32,7 @@ l4-demo: l4-deps
 l4-bench: l4-deps
 	cargo test -p sluice-l4 --test bench --test bench_nftables -- --ignored --nocapture --test-threads 1
 
-# Times until the twin has taken over, beside keepalived's; ROUNDS (7) of each.
+# Times until the twin has taken over, beside keepalived's; ROUNDS (7) of each, CASE some of them ("100 ms, kill").
 l4-failover: l4-deps
 	cargo test -p sluice-l4 --test failover -- --ignored --nocapture
 

@@ -6,6 +6,11 @@ use crate::config::model::*;
 use crate::config::tree::Node;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Why marks cannot be true here, and what does the same.
+pub(super) const NO_MARKS: &str = "a firewall mark cannot be seen here: nftables and iptables set marks on packets that XDP has passed to them, and this program \
+     forwards before. List what is marked in a virtual_server_group (lines of ADDRESS PORT, FIRST-LAST PORT or NETWORK/BITS PORT; without \
+     a port, with persistence, every port) and say 'virtual_server group NAME': its entries share servers and persistence, as those of a mark do";
+
 /// `virtual_server_group NAME { ... }`: a list, one entry a line.
 pub fn group(cx: &mut Context<'_>, node: &Node) {
     let mut a = Args { node, at: 1, cx };
@@ -24,11 +29,7 @@ pub fn group(cx: &mut Context<'_>, node: &Node) {
         if word.text == "fwmark" {
             if let Some(mark) = e.number_u32(0..=u32::MAX) {
                 group.entries.push(GroupEntry::Fwmark(mark));
-                e.cx.report(
-                    Severity::Unsupported,
-                    Some(word.place()),
-                    "fwmark is not supported yet: name the addresses",
-                );
+                e.cx.report(Severity::Unsupported, Some(word.place()), NO_MARKS);
             }
             continue;
         }
@@ -111,5 +112,25 @@ pub fn address_range(text: &str) -> Result<(IpAddr, IpAddr), String> {
         Some(n) if n < 65536 => Ok((first, last)),
         Some(_) => Err(format!("'{text}' is more than 65536 addresses")),
         None => Err(format!("'{text}' ends before it begins")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{NoHost, Severity, accepted, parse, runnable};
+
+    #[test]
+    fn a_mark_is_refused_with_what_does_the_same() {
+        let text = "virtual_server fwmark 1 {\n lb_algo rr\n lb_kind DR\n protocol TCP\n real_server 10.0.0.3 {\n }\n}\n";
+        let (_, found) = parse(&NoHost, "t", text, "");
+        assert!(accepted(&found) && !runnable(&found));
+        let said = found.iter().find(|d| d.severity == Severity::Unsupported);
+        assert!(said.is_some_and(|d| d.message.contains("virtual_server_group")));
+        // The same as it proposes: two ports and a network share servers and persistence.
+        let text = "virtual_server_group G {\n 10.0.0.100 80\n 10.0.0.100 443\n 10.1.0.0/24 80\n}\n\
+                    virtual_server group G {\n lb_algo rr\n lb_kind DR\n protocol TCP\n persistence_timeout 60\n real_server 10.0.0.3 {\n }\n}\n";
+        let (config, found) = parse(&NoHost, "t", text, "");
+        assert!(runnable(&found), "{found:?}");
+        assert_eq!(config.groups[0].entries.len(), 3);
     }
 }

@@ -365,11 +365,7 @@ pub fn virtual_server(cx: &mut Context<'_>, a_node: &Node) {
         }
     };
     if matches!(key, VirtualKey::Fwmark(_)) {
-        a.cx.report(
-            Severity::Unsupported,
-            Some(first.place()),
-            "fwmark is not supported yet: marks are set after XDP has run; name the addresses in a virtual_server_group",
-        );
+        a.cx.report(Severity::Unsupported, Some(first.place()), group::NO_MARKS);
     }
     let mut vs = VirtualServer::new(key);
     block(a.block(), VIRTUAL_SERVER, &mut vs, a.cx, "virtual_server");
