@@ -38,6 +38,8 @@ impl Wire {
                 Some(rustix::thread::LinkNameSpaceType::Network),
             )
             .expect("root may enter it");
+            // What is heard is timed here.
+            let _ = sluice_l4::sys::set_realtime(30);
             // ETH_P_ALL, in network order.
             let all = rustix::net::Protocol::from_raw(
                 std::num::NonZeroU32::new(u32::from(3u16.to_be())).expect("not 0"),

@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_mark_is_refused_with_what_does_the_same() {
-        let text = "virtual_server fwmark 1 {\n lb_algo rr\n lb_kind DR\n protocol TCP\n real_server 10.0.0.3 {\n }\n}\n";
+        let text =
+            "virtual_server fwmark 1 {\n lb_algo rr\n lb_kind DR\n real_server 10.0.0.3 {\n }\n}\n";
         let (_, found) = parse(&NoHost, "t", text, "");
         assert!(accepted(&found) && !runnable(&found));
         let said = found.iter().find(|d| d.severity == Severity::Unsupported);
