@@ -38,7 +38,7 @@ impl Stream {
             && self.res.persistent()
             && self.server_mode() == ConnMode::KeepAlive;
         // a refused CONNECT has no body after all
-        let refused = self.req.framing == Framing::Tunnel && self.up.body_written() == 0;
+        let refused = self.req.framing == Framing::Tunnel;
         up_done |= refused;
         let close = !delimited
             || !self.req.persistent()

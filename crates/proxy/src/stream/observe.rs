@@ -5,7 +5,7 @@ use sluice_config::model::{Mode, Options};
 use sluice_engine::passive::Seen;
 use sluice_expr::env::{Addr, Dir, StreamInfo, UNREACHED};
 use sluice_expr::logformat::Stage;
-use sluice_http::BodyDecoder;
+use sluice_http::{BodyDecoder, Framing};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Stream;
@@ -110,7 +110,11 @@ impl Stream {
         state.fe.h1_req.inc();
         state.fe.req_rate.hit(now_ms);
         self.w.runtime().counters.req_total.inc();
-        self.req_decoder = BodyDecoder::new(self.req.framing);
+        // what follows a CONNECT is the tunnel's, once the server agrees to it
+        self.req_decoder = BodyDecoder::new(match self.req.framing {
+            Framing::Tunnel => Framing::None,
+            framing => framing,
+        });
 
         let most = self.w.model().global.tune.http_logurilen;
         let line = &mut self.info.first_line;
