@@ -409,6 +409,8 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         for program in &mut self.programs {
+            // As in kill: it would start its children again.
+            Self::signal(program.child.id(), rustix::process::Signal::STOP);
             for child in Self::children(program.child.id()) {
                 Self::signal(child, rustix::process::Signal::CONT);
                 Self::signal(child, rustix::process::Signal::KILL);
