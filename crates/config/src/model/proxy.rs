@@ -84,6 +84,8 @@ bitflags! {
         const HTTP_RESTRICT_REQ_HDR_NAMES_REJECT = 1 << 37;
         /// `no option splice-*` was written: the splicing Sluice does on its own is off too.
         const NO_SPLICE = 1 << 38;
+        /// `no option tcp-smart-accept`: HTTP frontends have it otherwise.
+        const NO_TCP_SMART_ACCEPT = 1 << 39;
     }
 }
 

@@ -128,7 +128,8 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
         flag(cx, line, Options::SRVTCPKA)
     }),
     switch("option tcp-smart-accept", DFL, "acknowledge the client's data with the response", |cx, line| {
-        flag(cx, line, Options::TCP_SMART_ACCEPT)
+        flag(cx, line, Options::TCP_SMART_ACCEPT);
+        remember_no(cx, line, Options::NO_TCP_SMART_ACCEPT);
     }),
     switch("option tcp-smart-connect", DLB, "let the first data acknowledge a server's handshake", |cx, line| {
         flag(cx, line, Options::TCP_SMART_CONNECT)
@@ -246,10 +247,15 @@ fn flag(cx: &mut Cx<'_>, line: &Arc<Line>, option: Options) {
 /// `no option splice-...` also turns off the splicing Sluice does unasked.
 fn splice(cx: &mut Cx<'_>, line: &Arc<Line>, option: Options) {
     flag(cx, line, option);
+    remember_no(cx, line, Options::NO_SPLICE);
+}
+
+/// For what is on unasked: that the file says `no`.
+fn remember_no(cx: &mut Cx<'_>, line: &Arc<Line>, no: Options) {
     let settings = &mut cx.proxy().settings;
     match line.prefix {
-        Prefix::No => settings.set_option(Options::NO_SPLICE, line),
-        Prefix::None | Prefix::Default => settings.forget_option(Options::NO_SPLICE),
+        Prefix::No => settings.set_option(no, line),
+        Prefix::None | Prefix::Default => settings.forget_option(no),
     }
 }
 

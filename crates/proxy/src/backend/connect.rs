@@ -101,6 +101,7 @@ pub async fn connect(
         reused: false,
         input: None,
         requests: 0,
+        acks_now: false,
         key: 0,
         private: false,
     });
@@ -155,9 +156,9 @@ async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Ma
 fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     let be = s.backend();
-    if be.options.contains(Options::TCP_SMART_CONNECT) {
-        // The handshake's last ACK leaves with the first data, one packet less. Only on demand: it also delays the ACKs
-        // of what comes back, and a server with Nagle's algorithm that writes head and body apart then waits 40 ms.
+    if s.is_http || be.options.contains(Options::TCP_SMART_CONNECT) {
+        // The handshake's last ACK leaves with the first data, one packet less. It also delays the ACKs of what comes
+        // back: see `Transport::ack_now`.
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
     if be.options.contains(Options::SRVTCPKA) {

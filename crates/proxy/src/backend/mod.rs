@@ -24,6 +24,8 @@ pub struct ServerConn {
     /// Bytes read beyond the last message.
     pub input: Option<Buf>,
     pub requests: u64,
+    /// Its ACKs were told to hurry ([`Transport::ack_now`]).
+    pub acks_now: bool,
     /// What the server was told of the client on it (PROXY header, source address): only a stream that would say the
     /// same may reuse it. 0: nothing.
     pub key: u64,
@@ -32,6 +34,14 @@ pub struct ServerConn {
 }
 
 impl ServerConn {
+    /// More of a response is awaited: has its ACKs sent at once from here on.
+    pub fn hurry_acks(&mut self) {
+        if !self.acks_now {
+            self.acks_now = true;
+            self.io.ack_now();
+        }
+    }
+
     /// It carries another request.
     pub fn mark_reused(&mut self) {
         if !self.reused {

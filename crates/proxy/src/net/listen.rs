@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
-use sluice_config::model::{Bind, KeepAlive, ListenAddr, Options, Proxy, Tune, UnixPerms};
+use sluice_config::model::{Bind, KeepAlive, ListenAddr, Mode, Options, Proxy, Tune, UnixPerms};
 use sluice_expr::env::Addr;
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -108,6 +108,7 @@ fn tcp(
     tcp_options(&socket, p, b, backlog, tune)?;
     socket.bind(&addr.into())?;
     socket.listen(backlog)?;
+    smart_accept(&socket, p)?;
     Ok(Bound::Tcp(socket.into()))
 }
 
@@ -127,7 +128,20 @@ pub fn adopt(
         tcp_options(&socket, p, b, backlog, tune)?;
     }
     socket.listen(backlog)?;
+    if is_tcp {
+        smart_accept(&socket, p)?;
+    }
     Ok(bound(socket, is_tcp))
+}
+
+/// `option tcp-smart-accept`: what the client sends first is acknowledged by the answer. As in HAProxy, HTTP frontends
+/// have it unless the file says `no`. To be called on a socket that listens: listening forgets it.
+fn smart_accept(socket: &Socket, p: &Proxy) -> io::Result<()> {
+    let unasked = p.mode == Mode::Http && !p.options.contains(Options::NO_TCP_SMART_ACCEPT);
+    if unasked || p.options.contains(Options::TCP_SMART_ACCEPT) {
+        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
+    }
+    Ok(())
 }
 
 /// Stops listening without giving the socket up, so that another process may bind the address. Sockets of other kinds
@@ -180,9 +194,6 @@ fn tcp_options(socket: &Socket, p: &Proxy, b: &Bind, backlog: i32, tune: &Tune) 
     }
     if let Some(ms) = b.tcp_ut_ms {
         socket.set_tcp_user_timeout(Some(std::time::Duration::from_millis(ms)))?;
-    }
-    if p.options.contains(Options::TCP_SMART_ACCEPT) {
-        crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
     socket.set_tcp_nodelay(true)?;
     if p.options.contains(Options::CLITCPKA) {

@@ -175,6 +175,13 @@ impl Transport {
         }
     }
 
+    /// Acknowledges at once what came in on a connection that was made to delay that: a server with Nagle's algorithm
+    /// that writes head and body apart would wait 40 ms between the two.
+    pub fn ack_now(&self) {
+        // not TCP, or gone: nobody waits
+        let _ = crate::sys::set_int(self, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
+    }
+
     /// Ends our direction; the peer reads end of stream after what was written.
     pub fn shutdown_write(&self) {
         let shut = || {

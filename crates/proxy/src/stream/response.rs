@@ -139,6 +139,9 @@ impl Stream {
                     return Outcome::Failed(why);
                 }
             };
+        if !conn.acks_now && !self.is_whole(buf.as_ref()) {
+            conn.hurry_acks();
+        }
         if self.res.framing == Framing::Tunnel {
             let fate = Box::pin(self.tunnel(client, &mut conn, buf)).await;
             self.closing = Some(conn);
@@ -176,6 +179,12 @@ impl Stream {
             }
         }
         Outcome::Finished(self.relay_response(client, conn, up_done, buf).await)
+    }
+
+    /// Whether the response came with all of its body.
+    fn is_whole(&self, buf: Option<&Buf>) -> bool {
+        let data = buf.map_or(&[][..], Buf::data);
+        matches!(BodyDecoder::new(self.res.framing).advance(data), Ok(step) if step.done)
     }
 
     /// Has the request ready to be sent.
@@ -300,13 +309,17 @@ impl Stream {
             }
             while let Some(b) = &mut buf {
                 match parse_response(b.data(), &mut scan, &limits, self.req.method, &mut self.res) {
-                    Ok(Parsed::Partial) => break,
+                    Ok(Parsed::Partial) => {
+                        conn.hurry_acks();
+                        break;
+                    }
                     Ok(Parsed::Complete { consumed }) => {
                         b.consume(consumed);
                         if self.res.is_interim() && self.res.status != 101 {
                             self.forward_interim(client)
                                 .await
                                 .map_err(|()| NoResponse::ClientGone)?;
+                            conn.hurry_acks();
                             if b.is_empty() {
                                 break;
                             }
