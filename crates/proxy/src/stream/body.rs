@@ -200,9 +200,10 @@ impl Pump {
     /// what is behind it is in [`Pump::take_rest`].
     pub fn give_up_sending(&mut self) -> BodyDecoder {
         if let Some(buf) = &mut self.buf {
+            // a head that was joined to it and not sent is among these
             buf.consume(self.ready);
         }
-        self.ready = 0;
+        (self.ready, self.joined) = (0, 0);
         self.pipe = None;
         self.decoder.clone()
     }
@@ -489,5 +490,43 @@ impl Pump {
     fn moved(&mut self, n: usize) {
         self.written += n as u64;
         self.progress_us = clock::now_us();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::BufPool;
+
+    /// A pump that holds a whole large body whose head was put before it, nothing of which was sent.
+    fn joined(behind: &[u8]) -> Pump {
+        let mut buf = Rc::new(BufPool::default()).lend();
+        buf.extend(&[b'x'; 5000]);
+        buf.extend(behind);
+        let decoder = BodyDecoder::new(Framing::Length(5000));
+        let mut pump = Pump::default();
+        let head = b"POST / HTTP/1.1\r\n\r\n".to_vec();
+        pump.start(head, Some(buf), decoder, SpliceChoice::Never);
+        pump.decode().unwrap();
+        pump.join_large();
+        assert!(pump.joined > 0 && pump.ready > 5000);
+        pump
+    }
+
+    #[test]
+    fn a_head_that_was_joined_is_no_part_of_the_rest() {
+        let mut pump = joined(b"");
+        let rest = pump.take_rest().expect("the body");
+        assert_eq!(rest.data(), [b'x'; 5000]);
+    }
+
+    #[test]
+    fn giving_up_leaves_what_is_behind_the_message() {
+        let mut pump = joined(b"GET");
+        assert!(pump.give_up_sending().is_done());
+        assert_eq!(pump.take_rest().expect("the next request").data(), b"GET");
+        let mut pump = joined(b"");
+        pump.give_up_sending();
+        assert!(pump.take_rest().is_none());
     }
 }
