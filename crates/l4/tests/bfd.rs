@@ -10,22 +10,6 @@ use std::time::Duration;
 
 const VIP: &str = "10.0.0.100";
 
-fn missing() -> bool {
-    let runs = |program: &str, arg: &str| {
-        std::process::Command::new(program)
-            .arg(arg)
-            .output()
-            .is_ok()
-    };
-    let missing = !rustix::process::geteuid().is_root()
-        || !runs("keepalived", "--version")
-        || !runs("ip", "-V");
-    if missing {
-        eprintln!("skipped: not root, or keepalived or ip is missing");
-    }
-    missing
-}
-
 const ROLES: [(Kind, Kind); 2] = [
     (Kind::Sluice, Kind::Keepalived),
     (Kind::Keepalived, Kind::Sluice),
@@ -49,7 +33,7 @@ fn tracking(host: u8, track: &str) -> String {
 
 #[test]
 fn a_tracked_session_is_a_fault_until_it_is_up_and_when_it_is_lost() {
-    if missing() {
+    if lab::is_missing(&[]) {
         return;
     }
     for roles in ROLES {
@@ -66,7 +50,10 @@ fn a_tracked_session_is_a_fault_until_it_is_up_and_when_it_is_lost() {
                 roles.0,
                 &(session("10.0.0.2", more) + &tracking(1, "B")),
             );
-            std::thread::sleep(Duration::from_millis(1000));
+            lab.wait("it runs", Duration::from_secs(8), |lab| match roles.0 {
+                Kind::Sluice => lab.log("a").contains("running: "),
+                Kind::Keepalived => lab.log("a").contains("entering FAULT state"),
+            });
             assert!(!lab.has("a", VIP), "{:?} is in fault", roles.0);
             lab.start(
                 "b",
@@ -95,7 +82,7 @@ fn a_tracked_session_is_a_fault_until_it_is_up_and_when_it_is_lost() {
 
 #[test]
 fn a_killed_neighbour_is_missed_after_its_detection_time() {
-    if missing() {
+    if lab::is_missing(&[]) {
         return;
     }
     for roles in ROLES {
@@ -121,7 +108,7 @@ fn a_killed_neighbour_is_missed_after_its_detection_time() {
 
 #[test]
 fn an_ipv6_session_moves_a_priority() {
-    if missing() {
+    if lab::is_missing(&[]) {
         return;
     }
     for roles in ROLES {
@@ -160,7 +147,7 @@ fn an_ipv6_session_moves_a_priority() {
 
 #[test]
 fn a_packet_from_afar_is_not_heard() {
-    if missing() {
+    if lab::is_missing(&[]) {
         return;
     }
     let mut lab = Lab::new(2);
@@ -190,7 +177,7 @@ fn a_packet_from_afar_is_not_heard() {
 #[test]
 fn a_checked_server_is_up_while_its_session_is_and_a_reload_disturbs_nothing() {
     privileged!();
-    if missing() {
+    if lab::is_missing(&[]) {
         return;
     }
     let mut lab = Lab::new(2);

@@ -13,28 +13,6 @@ use std::time::Duration;
 
 const VIP: &str = "10.0.0.100";
 
-fn reason_to_skip() -> Option<&'static str> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("not root");
-    }
-    let runs = |program: &str, arg: &str| {
-        std::process::Command::new(program)
-            .arg(arg)
-            .output()
-            .is_ok()
-    };
-    (!runs("keepalived", "--version") || !runs("ip", "-V")).then_some("keepalived or ip is missing")
-}
-
-macro_rules! needs_twin {
-    () => {
-        if let Some(why) = reason_to_skip() {
-            eprintln!("skipped: {why}");
-            return;
-        }
-    };
-}
-
 /// An instance of version 3, 100 ms between adverts, unless `more` says otherwise.
 fn instance(name: &str, vrid: u8, priority: u8, addresses: &str, more: &str) -> String {
     // keepalived takes the first word on the version.
@@ -75,7 +53,9 @@ fn pair(roles: (Kind, Kind), more: &str) -> Lab {
 
 #[test]
 fn the_higher_priority_is_elected_at_one_second() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         for version in [2, 3] {
             pair(roles, &format!("version {version}\n advert_int 1")).settles(
@@ -89,7 +69,9 @@ fn the_higher_priority_is_elected_at_one_second() {
 
 #[test]
 fn version_3_elects_and_a_killed_master_is_replaced_in_time() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let what = format!("{:?} after kill -9 of {:?}", roles.1, roles.0);
         // Three adverts and a skew of 0.61: 361 ms from the last advert, which was up to 100 ms before the kill.
@@ -105,7 +87,9 @@ fn version_3_elects_and_a_killed_master_is_replaced_in_time() {
 
 #[test]
 fn a_master_that_is_told_to_stop_is_replaced_at_once() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let what = format!("{:?} after SIGTERM of {:?}", roles.1, roles.0);
         in_time(&what, Duration::from_millis(250), || {
@@ -123,7 +107,9 @@ fn a_master_that_is_told_to_stop_is_replaced_at_once() {
 
 #[test]
 fn ten_milliseconds_between_adverts() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = pair(roles, "advert_int 0.01");
         // On a busy machine three adverts may be late together: the lower one may have its moment, and gives way again.
@@ -139,7 +125,9 @@ fn ten_milliseconds_between_adverts() {
 
 #[test]
 fn unicast_peers_elect() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let unicast = |own: u8, peer: u8| {
             format!("unicast_src_ip 10.0.0.{own}\n unicast_peer {{\n 10.0.0.{peer}\n }}")
@@ -157,7 +145,9 @@ fn unicast_peers_elect() {
 
 #[test]
 fn ipv6_unicast_peers_elect() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let config = |priority: u8, own: u8, peer: u8| {
             let unicast =
@@ -177,7 +167,9 @@ fn ipv6_unicast_peers_elect() {
 
 #[test]
 fn ipv6_elects() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let config = |priority| instance("VI", 52, priority, "fe80::100/64\n fd00::100/64", "");
         let mut lab = Lab::new(2);
@@ -193,7 +185,9 @@ fn ipv6_elects() {
 
 #[test]
 fn who_returns_preempts() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         lab.start("b", roles.1, &simple(100, ""));
@@ -207,7 +201,9 @@ fn who_returns_preempts() {
 
 #[test]
 fn who_returns_waits_with_nopreempt() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     // At 1 s between adverts, so that a busy machine's pauses are no silence of the master's.
     let config = |priority| simple(priority, "nopreempt\n advert_int 1");
     for roles in ROLES {
@@ -234,7 +230,9 @@ fn who_returns_waits_with_nopreempt() {
 
 #[test]
 fn preemption_waits_its_delay() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let what = format!("{:?} before {:?}", roles.0, roles.1);
         in_time(&what, Duration::from_millis(3500), || {
@@ -253,7 +251,9 @@ fn preemption_waits_its_delay() {
 
 #[test]
 fn of_equals_the_higher_address_wins() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         lab.partition("b", true);
@@ -269,7 +269,9 @@ fn of_equals_the_higher_address_wins() {
 
 #[test]
 fn a_partition_heals() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let lab = pair(roles, "");
         lab.partition("b", true);
@@ -283,7 +285,9 @@ fn a_partition_heals() {
 
 #[test]
 fn an_owner_takes_its_address_at_once() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         lab.start("b", roles.1, &simple(254, ""));
@@ -297,7 +301,9 @@ fn an_owner_takes_its_address_at_once() {
 
 #[test]
 fn a_stopped_process_loses_and_regains_its_office() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let lab = pair(roles, "");
         lab.signal_all("a", Signal::STOP);
@@ -311,7 +317,9 @@ fn a_stopped_process_loses_and_regains_its_office() {
 
 #[test]
 fn a_lost_link_is_a_fault_and_returns() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let lab = pair(roles, "");
         lab.cable("a", false);
@@ -325,7 +333,9 @@ fn a_lost_link_is_a_fault_and_returns() {
 
 #[test]
 fn passwords_must_match() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     let auth = |pass: &str| {
         format!(
             "version 2\n advert_int 1\n authentication {{\n auth_type PASS\n auth_pass {pass}\n }}"
@@ -344,7 +354,9 @@ fn passwords_must_match() {
 
 #[test]
 fn another_virtual_router_id_is_another_router() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         lab.start("a", roles.0, &simple(150, ""));
@@ -361,7 +373,9 @@ fn another_virtual_router_id_is_another_router() {
 
 #[test]
 fn an_interval_that_differs_is_refused_in_version_2() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         lab.start("a", roles.0, &simple(150, "version 2\n advert_int 2"));
@@ -381,7 +395,9 @@ fn an_interval_that_differs_is_refused_in_version_2() {
 
 #[test]
 fn an_interval_that_differs_is_the_master_s_in_version_3() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         lab.start("a", roles.0, &simple(150, "version 3\n advert_int 0.5"));
@@ -395,7 +411,9 @@ fn an_interval_that_differs_is_the_master_s_in_version_3() {
 
 #[test]
 fn another_version_is_not_heard() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         lab.start("a", roles.0, &simple(150, "version 2\n advert_int 1"));
@@ -417,7 +435,9 @@ fn two_hundred_advertised_addresses_move() {
 }
 
 fn two_hundred(config: impl Fn(u8, &str) -> String) {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     let list: String = (1..=200).map(|n| format!(" 10.128.0.{n}/32\n")).collect();
     for roles in ROLES {
         let mut lab = Lab::new(2);
@@ -440,7 +460,9 @@ fn two_hundred(config: impl Fn(u8, &str) -> String) {
 
 #[test]
 fn a_sync_group_moves_together() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     let config = |priority, more: &str| {
         format!(
             "vrrp_sync_group G {{\n group {{\n V1\n V2\n }}\n {more}\n}}\n{}{}",
@@ -469,7 +491,9 @@ fn a_sync_group_moves_together() {
 
 #[test]
 fn a_tracked_file_moves_the_priority() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = Lab::new(2);
         let file = lab.path("file.track");
@@ -491,7 +515,9 @@ fn a_tracked_file_moves_the_priority() {
 
 #[test]
 fn a_tracked_script_faults_or_weighs() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for (weight, after) in [("weight 0", "b"), ("weight -80", "b"), ("weight -20", "a")] {
         let mut lab = Lab::new(2);
         let file = lab.path("script.ok");
@@ -519,7 +545,9 @@ fn a_tracked_script_faults_or_weighs() {
 
 #[test]
 fn a_tracked_process_and_interface_count() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     let mut lab = Lab::new(2);
     lab::ip(&format!(
         "-n {} link add trk0 type veth peer name trk1",
@@ -564,7 +592,9 @@ fn a_tracked_process_and_interface_count() {
 
 #[test]
 fn adverts_that_were_routed_are_not_believed() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     let mut lab = Lab::new(2);
     lab.start("a", Kind::Sluice, &simple(100, ""));
     lab.master("a", VIP, 5);
@@ -606,7 +636,9 @@ fn adverts_that_were_routed_are_not_believed() {
 
 #[test]
 fn what_a_killed_process_left_is_cleaned_at_the_next_start() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     let mut lab = Lab::new(2);
     lab.start(
         "a",
@@ -640,7 +672,9 @@ fn what_a_killed_process_left_is_cleaned_at_the_next_start() {
 
 #[test]
 fn notify_scripts_and_fifo_get_keepalived_s_arguments() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for kind in [Kind::Sluice, Kind::Keepalived] {
         let mut lab = Lab::new(1);
         let out = lab.path("notified");
@@ -665,7 +699,9 @@ fn notify_scripts_and_fifo_get_keepalived_s_arguments() {
 
 #[test]
 fn a_macvlan_carries_the_virtual_mac() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     for roles in ROLES {
         let mut lab = pair(roles, "use_vmac");
         let mac = "00:00:5e:00:01:33";
@@ -690,7 +726,9 @@ fn a_macvlan_carries_the_virtual_mac() {
 /// never ends runs through whoever is master.
 #[test]
 fn rolling_from_keepalived_to_sluice_and_back_with_live_tcp() {
-    needs_twin!();
+    if lab::is_missing(&[]) {
+        return;
+    }
     // TCP's own retransmission waits at least 200 ms after a loss.
     let limit = Duration::from_millis(1500);
     in_time("the longest pause", limit, || {

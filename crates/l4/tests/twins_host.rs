@@ -10,23 +10,6 @@ use std::time::Duration;
 
 const VIP: &str = "10.0.0.100";
 
-fn missing() -> bool {
-    let runs = |program: &str, arg: &str| {
-        std::process::Command::new(program)
-            .arg(arg)
-            .output()
-            .is_ok()
-    };
-    let missing = !rustix::process::geteuid().is_root()
-        || !runs("keepalived", "--version")
-        || !runs("ip", "-V")
-        || !runs("ping", "-V");
-    if missing {
-        eprintln!("skipped: not root, or keepalived, ip or ping is missing");
-    }
-    missing
-}
-
 fn instance(priority: u8, more: &str) -> String {
     format!(
         "vrrp_instance VI {{\n state BACKUP\n interface eth1\n virtual_router_id 51\n priority {priority}\n version 3\n advert_int 0.1\n {more}\n \
@@ -36,7 +19,7 @@ fn instance(priority: u8, more: &str) -> String {
 
 #[test]
 fn rules_come_and_go_with_the_office() {
-    if missing() {
+    if lab::is_missing(&["ping"]) {
         return;
     }
     let more = "virtual_rules {\n from 10.0.0.0/24 table 100 priority 77\n not to 10.9.0.0/16 iif eth1 tos 0x10 fwmark 24/12 lookup 101 order 78\n \
@@ -65,7 +48,7 @@ fn rules_come_and_go_with_the_office() {
 
 #[test]
 fn addresses_that_accept_nothing_answer_nothing() {
-    if missing() {
+    if lab::is_missing(&["ping"]) {
         return;
     }
     for kind in [Kind::Sluice, Kind::Keepalived] {
@@ -103,7 +86,7 @@ fn addresses_that_accept_nothing_answer_nothing() {
 
 #[test]
 fn a_killed_process_s_firewall_goes_at_the_next_start() {
-    if missing() {
+    if lab::is_missing(&["ping"]) {
         return;
     }
     let mut lab = Lab::new(2);

@@ -178,7 +178,10 @@ fn part(p: &mut Parts, e: &mut Args<'_, '_>, word: &Word) -> Option<()> {
 }
 
 /// A network; `all`, `any` and `default` are every address.
-#[allow(clippy::option_option)]
+#[allow(
+    clippy::option_option,
+    reason = "the outer one is a fault that was told, the inner one every address"
+)]
 fn prefix(e: &mut Args<'_, '_>) -> Option<Option<(IpAddr, u8)>> {
     let word = e.word("a network")?;
     if matches!(word.text.as_str(), "all" | "any" | "default") {

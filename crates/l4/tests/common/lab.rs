@@ -10,6 +10,25 @@ use std::time::{Duration, Instant};
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
+/// Whether root's rights, keepalived, ip(8) or one of `others` are missing here; says so.
+#[allow(dead_code, reason = "not every test that is built with the lab asks")]
+pub fn is_missing(others: &[&str]) -> bool {
+    let runs = |program: &str, arg: &str| {
+        std::process::Command::new(program)
+            .arg(arg)
+            .output()
+            .is_ok()
+    };
+    let missing = !rustix::process::geteuid().is_root()
+        || !runs("keepalived", "--version")
+        || !runs("ip", "-V")
+        || !others.iter().all(|program| runs(program, "-V"));
+    if missing {
+        eprintln!("skipped: not root, or one of keepalived, ip and {others:?} is missing");
+    }
+    missing
+}
+
 pub struct Lab {
     name: String,
     hosts: Vec<String>,
