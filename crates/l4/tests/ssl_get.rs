@@ -2,7 +2,7 @@
 
 use sluice_l4::check::md5::md5;
 use sluice_l4::check::probe::{Outcome, probe};
-use sluice_l4::config::model::{Checker, CheckerKind, HttpCheck, Url};
+use sluice_l4::config::model::{Checker, CheckerKind, HttpCheck, Identity, Url};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -61,7 +61,8 @@ fn nginx() -> Option<Nginx> {
     let server = |name: &str, default: &str| {
         format!(
             "server {{ listen {tls} ssl {default}; server_name {name}.example; ssl_certificate {d}/{name}.pem; ssl_certificate_key {d}/{name}.key; \
-             location / {{ return 200 'this is {name}'; }} location /gone {{ return 410; }} location /sni {{ return 200 'sni=$ssl_server_name.'; }} }}\n"
+             location / {{ return 200 'this is {name}'; }} location /gone {{ return 410; }} location /sni {{ return 200 'sni=$ssl_server_name.'; }} \
+             ssl_verify_client optional_no_ca; location /who {{ return 200 'client=$ssl_client_s_dn.'; }} }}\n"
         )
     };
     let config = format!(
@@ -154,6 +155,25 @@ fn pages_come_over_tls() {
     assert_eq!(name(true, "sni=two.example\\."), Ok(None));
     assert_eq!(name(false, "sni=\\."), Ok(None));
     fails(name(false, "two.example"), "does not match");
+    // Who asks: the SSL block's certificate, where there is one.
+    let who = |certificate: &str, key: &str, expect: &str| {
+        get(tls, |c, u| {
+            let file = |name: &str| nginx.directory.join(name).display().to_string();
+            c.identity = (!certificate.is_empty()).then(|| Identity {
+                certificate: file(certificate),
+                key: file(key),
+            });
+            (u.path, u.regex) = ("/who".into(), Some(expect.into()));
+        })
+    };
+    assert_eq!(who("", "", "client=\\."), Ok(None));
+    assert_eq!(
+        who("two.pem", "two.key", "client=CN=two.example\\."),
+        Ok(None)
+    );
+    fails(who("two.pem", "one.key", "."), "two.pem");
+    fails(who("gone.pem", "one.key", "."), "gone.pem");
+    fails(who("one.key", "one.key", "."), "no certificate");
     // Neither speaks the other's language.
     fails(get(nginx.plain, |_, _| ()), "TLS");
     fails(get(tls, |c, _| c.tls = false), "status 400");

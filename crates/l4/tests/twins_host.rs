@@ -6,6 +6,7 @@ mod common;
 mod lab;
 
 use lab::{Kind, Lab};
+use rustix::process::Signal;
 use std::time::Duration;
 
 const VIP: &str = "10.0.0.100";
@@ -100,5 +101,182 @@ fn a_killed_process_s_firewall_goes_at_the_next_start() {
     lab.start("a", Kind::Sluice, &instance(100, ""));
     lab.wait("it answers", Duration::from_secs(10), |lab| {
         pings(lab) == "0\n"
+    });
+}
+
+/// Both programs put the same there, and take it away at the end.
+#[test]
+fn static_addresses_routes_and_rules_are_there_while_the_program_is() {
+    if lab::is_missing(&["ping"]) {
+        return;
+    }
+    let fixed = |more: &str| {
+        format!(
+            "global_defs {{\n default_interface eth1\n}}\nstatic_ipaddress {{\n 10.3.0.1/24 dev eth1\n 10.3.1.1/24\n 10.4.0.1 peer 10.4.0.2/32 dev eth1\n {more}\n}}\n\
+             static_routes {{\n 10.99.0.0/16 via 10.3.0.9 dev eth1\n}}\nstatic_rules {{\n from 10.3.0.0/24 table 100 priority 44\n}}\n"
+        )
+    };
+    let seen = |lab: &Lab| {
+        let addresses = lab.run(
+            "a",
+            "ip -4 -o addr show dev eth1 | sed 's/.*inet //; s/ scope.*//'",
+        );
+        let routes = lab.run("a", "ip route show proto 18");
+        [addresses, routes, lab.run("a", "ip rule")].join("\n")
+    };
+    let mut views = Vec::new();
+    for kind in [Kind::Sluice, Kind::Keepalived] {
+        let mut lab = Lab::new(1);
+        let before = seen(&lab);
+        lab.start("a", kind, &(fixed("") + &instance(100, "")));
+        lab.wait("it is master", Duration::from_secs(8), |lab| {
+            lab.has("a", VIP)
+        });
+        views.push(seen(&lab));
+        if kind == Kind::Sluice {
+            std::fs::write(
+                lab.path("a.conf"),
+                fixed("10.3.7.1/24 dev eth1").replace("10.3.1.1/24", "") + &instance(100, ""),
+            )
+            .unwrap();
+            lab.signal_all("a", Signal::HUP);
+            lab.wait("the new one is there", Duration::from_secs(5), |lab| {
+                lab.has("a", "10.3.7.1")
+            });
+            assert!(!lab.has("a", "10.3.1.1") && lab.has("a", "10.3.0.1") && lab.has("a", VIP));
+            assert_eq!(lab.show("a")["routers"][0]["counts"]["become_master"], 1);
+        }
+        lab.terminate("a");
+        lab.ended("a");
+        assert_eq!(seen(&lab), before, "{kind:?} leaves something");
+    }
+    // keepalived 2.2.7 passes over the peer, whose manual says that it is ip(8)'s.
+    assert!(views[0].contains("10.4.0.1 peer 10.4.0.2"), "{}", views[0]);
+    assert_eq!(views[0].replace(" peer 10.4.0.2", ""), views[1]);
+}
+
+/// Interfaces of a host but its addresses' devices aside: what macvlans there are, over what, with which MAC and addresses.
+fn macvlans(lab: &Lab, host: &str) -> String {
+    let command = "ip -o link | grep '@' | grep 'vrrp' | sed 's/^[0-9]*: //; s/:.*ether / /; s/ brd.*//' | sort; \
+                   ip -o addr | grep ' vrrp' | grep -v 'inet6 fe80' | awk '{print $2, $4}' | sort";
+    lab.run(host, command)
+}
+
+#[test]
+fn addresses_elsewhere_are_on_macvlans_there() {
+    if lab::is_missing(&["ping"]) {
+        return;
+    }
+    let config = |priority: u8| {
+        let more = "use_vmac\n use_vmac_addr\n garp_extra_if 1\n virtual_ipaddress_excluded {\n 10.0.2.100/24 dev eth2\n fd00::7/64\n fd00::8/64 dev eth2\n }";
+        instance(priority, more)
+    };
+    let mut views = Vec::new();
+    for roles in [
+        (Kind::Sluice, Kind::Keepalived),
+        (Kind::Keepalived, Kind::Sluice),
+    ] {
+        let mut lab = Lab::new(2);
+        for host in ["a", "b"] {
+            lab::ip(&format!(
+                "-n {} link add eth2 type veth peer name eth3",
+                lab.ns(host)
+            ));
+            lab::ip(&format!("-n {} link set eth2 up", lab.ns(host)));
+            lab::ip(&format!("-n {} link set eth3 up", lab.ns(host)));
+        }
+        lab.start("a", roles.0, &config(150));
+        lab.start("b", roles.1, &config(100));
+        lab.master("a", VIP, 10);
+        lab.wait("all addresses", Duration::from_secs(3), |lab| {
+            lab.has("a", "fd00::8")
+        });
+        views.push(macvlans(&lab, "a"));
+        lab.terminate("a");
+        lab.master("b", VIP, 5);
+        lab.ended("a");
+        assert_eq!(macvlans(&lab, "a"), "");
+    }
+    assert!(
+        views[0].contains("vrrp6.51@eth1 00:00:5e:00:02:33"),
+        "{}",
+        views[0]
+    );
+    assert_eq!(views[0], views[1]);
+}
+
+#[test]
+fn an_ipv6_router_on_macvlans_has_the_base_s_link_local_address() {
+    if lab::is_missing(&["ping"]) {
+        return;
+    }
+    for roles in [
+        (Kind::Sluice, Kind::Keepalived),
+        (Kind::Keepalived, Kind::Sluice),
+    ] {
+        let config = |priority: u8| {
+            format!(
+                "vrrp_instance VI {{\n interface eth1\n virtual_router_id 51\n priority {priority}\n advert_int 0.1\n use_vmac\n \
+                 virtual_ipaddress {{\n fe80::100/64\n fd00::100/64\n }}\n}}\n"
+            )
+        };
+        let mut lab = Lab::new(3);
+        lab.start("a", roles.0, &config(150));
+        lab.start("b", roles.1, &config(100));
+        lab.master("a", "fd00::100", 10);
+        let answers = |lab: &Lab| {
+            lab.run("c", "ping -c 1 -W 1 fd00::100")
+                .contains(" 1 received")
+        };
+        lab.wait("it answers", Duration::from_secs(5), answers);
+        lab.kill("a");
+        lab.wait("b takes over", Duration::from_secs(3), |lab| {
+            lab.has("b", "fd00::100")
+        });
+        lab.wait("it answers", Duration::from_secs(5), answers);
+    }
+}
+
+#[test]
+fn an_address_that_somebody_removes_comes_back() {
+    if lab::is_missing(&["ping"]) {
+        return;
+    }
+    for kind in [Kind::Sluice, Kind::Keepalived] {
+        let mut lab = Lab::new(1);
+        lab.start("a", kind, &instance(100, ""));
+        lab.wait("it is master", Duration::from_secs(8), |lab| {
+            lab.has("a", VIP)
+        });
+        lab::ip(&format!("-n {} addr del {VIP}/24 dev eth1", lab.ns("a")));
+        lab.wait("it is back", Duration::from_secs(8), |lab| {
+            lab.has("a", VIP)
+        });
+    }
+}
+
+#[test]
+fn an_instance_waits_for_the_address_it_speaks_from() {
+    if lab::is_missing(&["ping"]) {
+        return;
+    }
+    let mut lab = Lab::new(1);
+    lab::ip(&format!("-n {} addr flush dev eth1", lab.ns("a")));
+    lab.start(
+        "a",
+        Kind::Sluice,
+        &instance(100, "track_src_ip\n mcast_src_ip 10.0.0.1"),
+    );
+    lab.wait("it runs", Duration::from_secs(8), |lab| {
+        lab.log("a").contains("running: ")
+    });
+    assert_eq!(lab.show("a")["routers"][0]["state"], "FAULT");
+    lab::ip(&format!("-n {} addr add 10.0.0.1/24 dev eth1", lab.ns("a")));
+    lab.wait("it is master", Duration::from_secs(8), |lab| {
+        lab.has("a", VIP)
+    });
+    lab::ip(&format!("-n {} addr del 10.0.0.1/24 dev eth1", lab.ns("a")));
+    lab.wait("it is in fault", Duration::from_secs(8), |lab| {
+        lab.show("a")["routers"][0]["state"] == "FAULT"
     });
 }

@@ -5,14 +5,16 @@
 
 use super::md5::md5;
 use super::probe::{connect, fail};
-use crate::config::model::{Checker, HttpCheck, HttpVersion, Url};
+use crate::config::model::{Checker, HttpCheck, HttpVersion, Identity, Url};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Most of a page that is read: a check is no download.
@@ -49,7 +51,7 @@ async fn page(
         url.path
     );
     let answer = if http.tls {
-        let config = client(http.sni).map_err(|e| format!("TLS: {e}"))?;
+        let config = client(http.sni, http.identity.as_ref()).map_err(|e| format!("TLS: {e}"))?;
         let address = || ServerName::IpAddress(to.ip().into());
         let name = virtualhost
             .filter(|_| http.sni)
@@ -159,25 +161,64 @@ fn judge(url: &Url, answer: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The TLS client, with and without server name indication; made once.
-fn client(sni: bool) -> Result<Arc<ClientConfig>, String> {
-    static CLIENTS: [OnceLock<Result<Arc<ClientConfig>, String>>; 2] =
-        [OnceLock::new(), OnceLock::new()];
-    let made = CLIENTS[usize::from(sni)].get_or_init(|| {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|e| e.to_string())?;
-        let mut config = config
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            .with_no_client_auth();
-        config.enable_sni = sni;
-        // Each check shall make a whole handshake: that is part of what is checked.
-        config.resumption = rustls::client::Resumption::disabled();
-        Ok(Arc::new(config))
-    });
-    made.clone()
+type Clients = HashMap<(bool, Option<Identity>), Arc<ClientConfig>>;
+
+/// The TLS clients, with and without server name indication; each is made once.
+static CLIENTS: LazyLock<Mutex<Clients>> = LazyLock::new(Mutex::default);
+
+/// Certificates and keys are read again when they are needed next: after a reload their files may have changed.
+pub fn forget_identities() {
+    if let Ok(mut clients) = CLIENTS.lock() {
+        clients.clear();
+    }
+}
+
+fn client(sni: bool, identity: Option<&Identity>) -> Result<Arc<ClientConfig>, String> {
+    let mut clients = CLIENTS.lock().map_err(|e| e.to_string())?;
+    let key = (sni, identity.cloned());
+    if let Some(client) = clients.get(&key) {
+        return Ok(client.clone());
+    }
+    let client = Arc::new(make_client(sni, identity)?);
+    clients.insert(key, client.clone());
+    Ok(client)
+}
+
+fn make_client(sni: bool, identity: Option<&Identity>) -> Result<ClientConfig, String> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?;
+    let config = config
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)));
+    let mut config = match identity {
+        None => config.with_no_client_auth(),
+        Some(identity) => {
+            let (chain, key) = read_identity(identity)?;
+            config
+                .with_client_auth_cert(chain, key)
+                .map_err(|e| format!("{}: {e}", identity.certificate))?
+        }
+    };
+    config.enable_sni = sni;
+    // Each check shall make a whole handshake: that is part of what is checked.
+    config.resumption = rustls::client::Resumption::disabled();
+    Ok(config)
+}
+
+type Proof = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn read_identity(identity: &Identity) -> Result<Proof, String> {
+    let file = &identity.certificate;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    let chain = chain.map_err(|e| format!("{file}: {e}"))?;
+    if chain.is_empty() {
+        return Err(format!("{file} holds no certificate"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&identity.key)
+        .map_err(|e| format!("{}: {e}", identity.key))?;
+    Ok((chain, key))
 }
 
 /// Any certificate will do; what the server signs with it must be right all the same.

@@ -19,17 +19,7 @@ pub fn addresses(list: &mut Vec<VirtualAddress>, a: &mut Args<'_, '_>) {
             e.error_at(word, format!("'{}' is not an address", word.text));
             continue;
         };
-        let mut address = VirtualAddress {
-            ip,
-            prefix,
-            device: None,
-            label: None,
-            broadcast: None,
-            scope: 0,
-            no_track: false,
-            no_dad: false,
-            no_prefix_route: false,
-        };
+        let mut address = VirtualAddress::new(ip, prefix);
         options(&mut address, &mut e);
         list.push(address);
     }
@@ -71,15 +61,48 @@ fn options(address: &mut VirtualAddress, e: &mut Args<'_, '_>) {
             "no_track" => address.no_track = true,
             "-nodad" | "nodad" => address.no_dad = true,
             "noprefixroute" => address.no_prefix_route = true,
-            "peer" | "preferred_lft" | "track_group" => {
+            "peer" => {
+                let Some(value) = e.word("an address") else {
+                    return;
+                };
+                address.peer =
+                    network(&value.text).filter(|(ip, _)| ip.is_ipv4() == address.ip.is_ipv4());
+                if address.peer.is_none() {
+                    e.error_at(
+                        value,
+                        format!("'{}' is not an address of that family", value.text),
+                    );
+                }
+            }
+            "preferred_lft" => {
+                let Some(value) = e.word("seconds, or forever") else {
+                    return;
+                };
+                address.preferred_s = match value.text.as_str() {
+                    "forever" => Some(u32::MAX),
+                    text => text.parse().ok(),
+                };
+                if address.preferred_s.is_none() {
+                    e.error_at(value, format!("'{}' is no number of seconds", value.text));
+                }
+            }
+            "track_group" => {
                 unsupported(e, word);
                 e.optional();
             }
-            "home" | "mngtmpaddr" | "autojoin" | "use_vmac" => unsupported(e, word),
+            "home" => address.flags |= IFA_F_HOMEADDRESS,
+            "mngtmpaddr" => address.flags |= IFA_F_MANAGETEMPADDR,
+            "autojoin" => address.flags |= IFA_F_MCAUTOJOIN,
+            "use_vmac" => address.use_vmac = true,
             _ => e.error_at(word, format!("'{}' is no option of an address", word.text)),
         }
     }
 }
+
+// The kernel's if_addr.h.
+const IFA_F_HOMEADDRESS: u32 = 0x10;
+const IFA_F_MANAGETEMPADDR: u32 = 0x100;
+const IFA_F_MCAUTOJOIN: u32 = 0x400;
 
 fn unsupported(e: &mut Args<'_, '_>, word: &Word) {
     e.cx.report(

@@ -127,9 +127,7 @@ static URL: &[Keyword<Url>] = &[
     works("virtualhost", "NAME", "host name", |u, a| {
         u.virtualhost = a.text("a host name")
     }),
-    works("regex", "PATTERN", "what the body must match", |u, a| {
-        u.regex = a.text("a pattern")
-    }),
+    works("regex", "PATTERN", "what the body must match", regex),
     works("regex_no_match", "", "the body must not match", |u, _| {
         u.regex_no_match = true
     }),
@@ -172,6 +170,23 @@ static URL: &[Keyword<Url>] = &[
         },
     ),
 ];
+
+fn regex(u: &mut Url, a: &mut Args<'_, '_>) {
+    let Some(word) = a.word("a pattern") else {
+        return;
+    };
+    // keepalived -t takes whatever there is; at run time it would leave the pattern out.
+    if let Err(e) = regex::bytes::Regex::new(&word.text) {
+        let why = e.to_string();
+        let why = why.lines().last().unwrap_or_default();
+        a.cx.report(
+            Severity::Unsupported,
+            Some(word.place()),
+            format!("the pattern cannot be used: {why} (no look-around, no back references)"),
+        );
+    }
+    u.regex = Some(word.text.clone());
+}
 
 fn status_code(u: &mut Url, a: &mut Args<'_, '_>) {
     if a.peek().is_none() {

@@ -103,10 +103,15 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
             }
         },
     ),
-    not_yet(
+    works(
         "vrrp_garp_extra_if",
         "[all] SECONDS",
-        "adverts keep only the instance's own interface fresh",
+        "time between announcements on macvlans (with all: interfaces) that no advert keeps fresh",
+        |g, a| {
+            if let Some(extra) = super::vrrp::garp_extra(a) {
+                g.garp_extra = Some(extra);
+            }
+        },
     ),
     works(
         "vrrp_lower_prio_no_advert",
@@ -494,8 +499,18 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         "",
         "unknown virtual router ids are counted",
     ),
-    not_yet("vmac_prefix", "TEXT", "macvlans are called vrrp.VRID"),
-    not_yet("vmac_addr_prefix", "TEXT", "macvlans are called vrrp.VRID"),
+    works(
+        "vmac_prefix",
+        "TEXT",
+        "how macvlans' names begin, instead of vrrp",
+        |g, a| g.vmac_prefix = prefix(a),
+    ),
+    works(
+        "vmac_addr_prefix",
+        "TEXT",
+        "how names of macvlans for addresses on other interfaces begin",
+        |g, a| g.vmac_addr_prefix = prefix(a),
+    ),
     no_effect("random_seed", "N", "only the first check's delay is random"),
     no_effect(
         "reload_check_config",
@@ -531,6 +546,18 @@ fn number(a: &mut Args<'_, '_>, into: &mut u32) {
     if let Some(n) = a.number_u32(0..=4_294_967) {
         *into = n;
     }
+}
+
+/// How a name begins that a number and `.VRID` are put behind.
+fn prefix(a: &mut Args<'_, '_>) -> Option<String> {
+    /// An interface's name has 15 characters at most; ten thousands of macvlans are enough.
+    const PREFIX_MAX: usize = 7;
+    let word = a.word("a name's beginning")?;
+    if word.text.len() > PREFIX_MAX {
+        a.error_at(word, format!("at most {PREFIX_MAX} characters"));
+        return None;
+    }
+    Some(word.text.clone())
 }
 
 fn fifo(a: &mut Args<'_, '_>, into: &mut Option<String>) {

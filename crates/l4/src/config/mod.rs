@@ -13,6 +13,7 @@ pub mod model;
 pub mod resolve;
 pub mod rule;
 pub mod source;
+pub mod ssl;
 pub mod tree;
 pub mod vrrp;
 
@@ -77,33 +78,29 @@ static ROOT: &[Root] = &[
     root("vrrp_track_file", vrrp::track_file),
     root("vrrp_track_process", vrrp::track_process),
     root("track_process", vrrp::track_process),
-    Root {
-        name: "static_ipaddress",
-        status: Status::NotYet("static addresses are the system's to set"),
-        apply: |cx, node| {
-            let mut list = Vec::new();
-            address::addresses(&mut list, &mut Args { node, at: 1, cx });
-            cx.config.static_addresses.extend(list);
-        },
-    },
-    Root {
-        name: "static_routes",
-        status: Status::NotYet("static routes are the system's to set"),
-        apply: |cx, node| {
-            let mut list = Vec::new();
-            address::routes(&mut list, &mut Args { node, at: 1, cx });
-            cx.config.static_routes.extend(list);
-        },
-    },
+    root("static_ipaddress", |cx, node| {
+        let mut list = Vec::new();
+        address::addresses(&mut list, &mut Args { node, at: 1, cx });
+        cx.config.static_addresses.extend(list);
+    }),
+    root("static_routes", |cx, node| {
+        let mut list = Vec::new();
+        address::routes(&mut list, &mut Args { node, at: 1, cx });
+        cx.config.static_routes.extend(list);
+    }),
+    root("static_rules", |cx, node| {
+        let mut list = Vec::new();
+        rule::rules(&mut list, &mut Args { node, at: 1, cx });
+        cx.config.static_rules.extend(list);
+    }),
     root("bfd_instance", bfd::bfd_instance),
-    root_not_yet("static_rules", "static rules are the system's to set"),
     root_not_yet("track_group", "static addresses are not tracked"),
     root_not_yet(
         "garp_group",
         "gratuitous ARPs are paced by vrrp_garp_interval only",
     ),
     root_not_yet("interface_up_down_delays", "link changes act at once"),
-    root_not_yet("SSL", "checks present no certificate and verify none"),
+    root("SSL", ssl::ssl),
     root_not_yet("net_namespace", "start the program inside the namespace"),
     root_not_yet(
         "net_namespace_ipvs",
@@ -146,6 +143,7 @@ pub fn parse(
         statement(&mut cx, node);
     }
     resolve::whole(&mut cx);
+    ssl::hand_out(&mut cx.config);
     (cx.config, cx.diagnostics)
 }
 
@@ -221,6 +219,7 @@ pub fn reference() -> Vec<(
     out.extend(rows("global_defs", globals::GLOBALS));
     out.extend(rows("virtual_server", lvs::VIRTUAL_SERVER));
     out.extend(rows("real_server", lvs::REAL_SERVER));
+    out.extend(rows("SSL", ssl::SSL));
     out.extend(rows("TCP_CHECK", checker::TCP));
     out.extend(rows("HTTP_GET", checker::HTTP));
     out.extend(rows("SMTP_CHECK", checker::SMTP));

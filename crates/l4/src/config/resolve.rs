@@ -115,6 +115,11 @@ pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
     if i.vrid.is_none() {
         return say(Severity::Error, "virtual_router_id must be set".into());
     }
+    if let Some(vmac) = i.vmac.as_mut().filter(|v| v.mac_ends_in_vrid)
+        && let (Some(mac), Some(vrid)) = (&mut vmac.mac, i.vrid)
+    {
+        mac[5] = vrid;
+    }
     let strict = i.strict.unwrap_or(globals.strict);
     if strict && !super::vrrp::strict::enforce(i, &globals, &mut say) {
         return;

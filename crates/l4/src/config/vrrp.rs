@@ -156,10 +156,15 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "gratuitous ARPs after a lower advert",
         |i, a| garp(i, a, |g, n| g.lower_prio_repeat = n),
     ),
-    not_yet(
+    works(
         "garp_extra_if",
         "[all] SECONDS",
-        "adverts keep only the instance's own interface fresh",
+        "time between announcements on macvlans (with all: interfaces) that no advert keeps fresh",
+        |i, a| {
+            if let Some(extra) = garp_extra(a) {
+                i.garp_extra = Some(extra);
+            }
+        },
     ),
     works(
         "lower_prio_no_advert",
@@ -271,17 +276,23 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "ignore faults of the instance's interface",
         |i, _| i.track_primary = false,
     ),
-    not_yet("track_src_ip", "", "the source address is not watched"),
+    works(
+        "track_src_ip",
+        "",
+        "a fault while the source address is not on this machine",
+        |i, _| i.track_src_ip = true,
+    ),
     works(
         "use_vmac",
         "[NAME] [MAC]",
         "addresses on a macvlan with the virtual router's MAC",
         vmac,
     ),
-    not_yet(
+    works(
         "use_vmac_addr",
         "",
-        "macvlans are made for the instance's interface only",
+        "addresses on other interfaces are on macvlans there",
+        |i, _| i.vmac_addr = true,
     ),
     works(
         "vmac_xmit_base",
@@ -292,9 +303,13 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
     not_yet(
         "use_ipvlan",
         "[NAME] [ADDRESS] [MODE]",
-        "ipvlan is not written",
+        "only macvlans (use_vmac) carry virtual addresses",
     ),
-    not_yet("vrf", "INTERFACE", "VRF is not written"),
+    not_yet(
+        "vrf",
+        "INTERFACE",
+        "adverts are not sent inside a VRF; start the program with `ip vrf exec`",
+    ),
     no_effect("native_ipv6", "", "the addresses tell the family"),
     works(
         "accept",
@@ -332,10 +347,15 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "INTERFACE",
         "flows are synchronized by flow_sync",
     ),
-    no_effect(
+    works(
         "garp_extra_if_vmac",
         "SECONDS",
-        "kept fresh by the adverts themselves",
+        "old name of garp_extra_if",
+        |i, a| {
+            if let Some(extra) = garp_extra(a) {
+                i.garp_extra = Some(extra);
+            }
+        },
     ),
     works(
         "notify_master",
@@ -399,6 +419,16 @@ fn garp(i: &mut Instance, a: &mut Args<'_, '_>, set: fn(&mut Garp, u32)) {
     set(i.garp.get_or_insert(globals), n);
 }
 
+/// `[all] SECONDS`; 0 is never.
+pub(super) fn garp_extra(a: &mut Args<'_, '_>) -> Option<GarpExtra> {
+    let all = a.peek().is_some_and(|w| w.text == "all");
+    if all {
+        a.optional();
+    }
+    let interval_us = u64::from(a.number_u32(0..=86_400)?) * SECOND_US;
+    Some(GarpExtra { interval_us, all })
+}
+
 /// `vrrp_instance NAME { ... }`.
 pub fn instance(cx: &mut Context<'_>, node: &Node) {
     let mut a = Args { node, at: 1, cx };
@@ -437,6 +467,9 @@ pub fn instance(cx: &mut Context<'_>, node: &Node) {
         tracks: Tracks::default(),
         track_primary: true,
         vmac: None,
+        vmac_addr: false,
+        garp_extra: None,
+        track_src_ip: false,
         vmac_xmit_base: false,
         notify: Notify::default(),
         notify_priority_changes: None,

@@ -29,14 +29,18 @@ impl Netlink {
         const IFA_F_NOPREFIXROUTE: u32 = 0x200;
         let mut body = vec![family(a.ip), a.prefix, 0, a.scope];
         body.extend(ifindex.to_ne_bytes());
-        let mut m = Message(body).ip(2, a.ip).ip(1, a.ip);
+        if let Some((_, prefix)) = a.peer {
+            body[1] = prefix;
+        }
+        let far = a.peer.map_or(a.ip, |(ip, _)| ip);
+        let mut m = Message(body).ip(2, a.ip).ip(1, far);
         if let Some(brd) = a.broadcast {
             m = m.ip(4, brd.into());
         }
         if let Some(label) = &a.label {
             m = m.attribute(3, &[label.as_bytes(), &[0]].concat());
         }
-        let mut flags = 0;
+        let mut flags = a.flags;
         // A virtual address moves here from elsewhere: waiting for duplicate detection would only delay it.
         if a.no_dad || a.ip.is_ipv6() {
             flags |= IFA_F_NODAD;
@@ -45,9 +49,12 @@ impl Netlink {
             flags |= IFA_F_NOPREFIXROUTE;
         }
         m = m.number(8, flags);
-        if a.ip.is_ipv6() && a.prefix == 128 {
-            // Preferred lifetime 0 (the address is never chosen as a source), valid for ever.
-            let mut info = 0u32.to_ne_bytes().to_vec();
+        // Preferred lifetime 0: the address is never chosen as a source. Valid for ever.
+        let preferred_s = a
+            .preferred_s
+            .or((a.ip.is_ipv6() && a.prefix == 128).then_some(0));
+        if let Some(preferred_s) = preferred_s {
+            let mut info = preferred_s.to_ne_bytes().to_vec();
             info.extend(u32::MAX.to_ne_bytes());
             info.extend([0; 8]);
             m = m.attribute(6, &info);

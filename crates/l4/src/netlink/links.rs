@@ -11,6 +11,8 @@ pub struct Link {
     pub up: bool,
     pub mac: [u8; 6],
     pub mtu: u32,
+    /// The interface it stands on.
+    pub base: Option<u32>,
     /// "veth", "macvlan" ... where the kernel says.
     pub kind: String,
     /// The XDP program attached, by the kernel's number.
@@ -27,24 +29,34 @@ impl Netlink {
         Ok(self.links()?.into_iter().find(|l| l.name == name))
     }
 
-    /// Makes a private macvlan over `base` and sets it up.
+    /// Makes a private macvlan over `base` and sets it up. It makes no link-local address of its MAC: that is the twin's too.
     pub fn add_macvlan(&mut self, base: u32, name: &str, mac: [u8; 6]) -> io::Result<()> {
         const MACVLAN_MODE_PRIVATE: u32 = 1;
-        let mut body = vec![0; 8];
-        body.extend(IFF_UP.to_ne_bytes());
-        body.extend(IFF_UP.to_ne_bytes());
+        const IFLA_AF_SPEC: u16 = 26;
+        const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+        const ADDR_GEN_MODE_NONE: u8 = 1;
+        let named = |m: Message| m.attribute(3, &[name.as_bytes(), &[0]].concat());
         let data = Message::default().number(1, MACVLAN_MODE_PRIVATE).0;
         let info = Message::default()
             .attribute(1, b"macvlan\0")
             .attribute(2, &data)
             .0;
-        let m = Message(body)
-            .attribute(3, &[name.as_bytes(), &[0]].concat())
+        let m = named(Message(vec![0; 16]))
             .number(5, base)
             .attribute(1, &mac)
             .attribute(18, &info);
         let result = self.ask(RTM_NEWLINK, ACK | CREATE | EXCLUSIVE, &m.0);
-        tolerate(result, libc::EEXIST)
+        tolerate(result, libc::EEXIST)?;
+        let mode = Message::default().attribute(IFLA_INET6_ADDR_GEN_MODE, &[ADDR_GEN_MODE_NONE]);
+        let family = Message::default().attribute(libc::AF_INET6 as u16, &mode.0);
+        let m = named(Message(vec![0; 16])).attribute(IFLA_AF_SPEC, &family.0);
+        // Without IPv6 there is nothing to keep from it.
+        tolerate(self.ask(RTM_SETLINK, ACK, &m.0), libc::EAFNOSUPPORT)?;
+        let mut body = vec![0; 8];
+        body.extend(IFF_UP.to_ne_bytes());
+        body.extend(IFF_UP.to_ne_bytes());
+        self.ask(RTM_SETLINK, ACK, &named(Message(body)).0)
+            .map(drop)
     }
 
     /// Attaches an XDP program to an interface (in the driver or, if `generic`, in the stack), or detaches what is there.
@@ -92,6 +104,7 @@ pub(super) fn link(body: &[u8]) -> Option<Link> {
         up: flags & IFF_UP != 0 && flags & IFF_RUNNING != 0,
         mac: [0; 6],
         mtu: 0,
+        base: None,
         kind: String::new(),
         xdp: None,
     };
@@ -104,6 +117,7 @@ pub(super) fn link(body: &[u8]) -> Option<Link> {
                     .to_string()
             }
             4 => link.mtu = number32(value, 0),
+            5 => link.base = Some(number32(value, 0)),
             // IFLA_XDP: IFLA_XDP_PROG_ID where there is one.
             43 => {
                 link.xdp = attributes(value)

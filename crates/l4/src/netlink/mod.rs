@@ -146,28 +146,58 @@ fn open(groups: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket that hears of links, addresses and neighbours as they change.
+/// A socket that hears of links and addresses as they change.
 pub struct Monitor {
     socket: OwnedFd,
 }
 
+/// What has changed since it was looked at last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub links: bool,
+    pub addresses_new: bool,
+    pub addresses_gone: bool,
+}
+
+/// RTMGRP_LINK, and RTMGRP_IPV4_IFADDR with RTMGRP_IPV6_IFADDR.
+const GROUP_LINKS: u32 = 1;
+const GROUP_ADDRESSES: u32 = 0x110;
+
 impl Monitor {
-    /// Links only.
-    pub fn links() -> io::Result<Self> {
-        Ok(Monitor { socket: open(1)? })
+    pub fn addresses() -> io::Result<Self> {
+        let socket = open(GROUP_ADDRESSES)?;
+        Ok(Monitor { socket })
+    }
+    pub fn links_and_addresses() -> io::Result<Self> {
+        let socket = open(GROUP_LINKS | GROUP_ADDRESSES)?;
+        Ok(Monitor { socket })
     }
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-    /// Reads over what has come; true if anything has (or was lost).
-    pub fn drain(&self) -> bool {
-        let mut buffer = vec![0; 65536];
-        let mut any = false;
+    /// Reads over what has come. What was lost may have been anything.
+    pub fn drain(&self) -> Changes {
+        let mut buffer = [0; 16384];
+        let mut changes = Changes::default();
         loop {
             match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok(_) => any = true,
-                Err(rustix::io::Errno::NOBUFS) => any = true,
-                Err(_) => return any,
+                Ok((length, _)) => {
+                    for (kind, _) in messages(buffer.get(..length).unwrap_or_default()) {
+                        match kind {
+                            RTM_NEWADDR => changes.addresses_new = true,
+                            RTM_DELADDR => changes.addresses_gone = true,
+                            _ => changes.links = true,
+                        }
+                    }
+                }
+                Err(rustix::io::Errno::NOBUFS) => {
+                    changes = Changes {
+                        links: true,
+                        addresses_new: true,
+                        addresses_gone: true,
+                    }
+                }
+                Err(_) => return changes,
             }
         }
     }

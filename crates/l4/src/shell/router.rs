@@ -3,11 +3,12 @@
 use super::router_socket::{Endpoint, Heard, RouterSocket, is_v6};
 use crate::config::model::{Config, SyncGroup, Track, VirtualAddress, VrrpInstance};
 use crate::netlink::Link;
+use crate::shell::routers::vmac::{self, Macvlan};
 use crate::vrrp::machine::{Machine, Settings, State};
 use crate::vrrp::packet::Advert;
 use crate::vrrp::track::{Reading, Standing, Verdict, verdict};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 
 /// What is counted of a router; the names are RFC 2787's where it has one.
@@ -22,6 +23,8 @@ pub struct Counts {
     pub send_errors: u64,
     pub ttl_errors: u64,
     pub unknown_peer: u64,
+    /// The latest that a timer, an advert's or the master's, was served after it was due.
+    pub timer_late_us_max: u64,
     /// By reason.
     pub malformed: BTreeMap<String, u64>,
     pub ignored: BTreeMap<String, u64>,
@@ -42,8 +45,7 @@ pub struct Router {
     pub socket: Option<RouterSocket>,
     pub counts: Counts,
     pub last_master: Option<IpAddr>,
-    /// The name of its macvlan, if it has one.
-    pub vmac: Option<String>,
+    pub macvlans: Vec<Macvlan>,
     /// Its own trackers and interface allow it to run.
     pub able: bool,
     /// Its addresses are on this host.
@@ -52,7 +54,8 @@ pub struct Router {
 }
 
 impl Router {
-    pub fn new(config: &VrrpInstance, all: &Config) -> Router {
+    /// `names` are those of other routers' macvlans, and get this one's.
+    pub fn new(config: &VrrpInstance, all: &Config, names: &mut HashSet<String>) -> Router {
         let g = &all.globals;
         let settings = Settings {
             vrid: config.vrid.unwrap_or(0),
@@ -74,11 +77,6 @@ impl Router {
             addresses: config.addresses.iter().map(|a| a.ip).collect(),
             pass: config.authentication.as_ref().and_then(|a| a.pass),
         };
-        let vmac = config.vmac.as_ref().map(|v| {
-            v.name
-                .clone()
-                .unwrap_or_else(|| format!("vrrp.{}", settings.vrid))
-        });
         Router {
             machine: Machine::new(settings),
             config: config.clone(),
@@ -86,17 +84,10 @@ impl Router {
             socket: None,
             counts: Counts::default(),
             last_master: None,
-            vmac,
+            macvlans: vmac::macvlans(config, g, names),
             able: false,
             placed: false,
         }
-    }
-
-    /// RFC 9568 section 7.3.
-    pub fn virtual_mac(&self) -> [u8; 6] {
-        let configured = self.config.vmac.as_ref().and_then(|v| v.mac);
-        let family = if is_v6(&self.config) { 2 } else { 1 };
-        configured.unwrap_or([0, 0, 0x5e, 0, family, self.machine.settings.vrid])
     }
 
     /// All addresses, advertised first.
@@ -106,11 +97,13 @@ impl Router {
 
     /// The interface an address goes on.
     pub fn device_of<'a>(&'a self, a: &'a VirtualAddress, default: &'a str) -> &'a str {
-        a.device
-            .as_deref()
-            .or(self.vmac.as_deref())
-            .or(self.config.interface.as_deref())
-            .unwrap_or(default)
+        vmac::device_of(&self.config, &self.macvlans, a, default)
+    }
+
+    /// The macvlan that its adverts go through.
+    fn own_macvlan(&self) -> Option<&str> {
+        let own = self.macvlans.iter().find(|m| m.own);
+        own.map(|m| m.name.as_str())
     }
 
     /// Where to speak, if the interface has an address to speak from.
@@ -160,8 +153,8 @@ impl Router {
                 .collect()
         };
         // Adverts go through the macvlan, so that switches learn the virtual MAC, unless told otherwise.
-        let device = match &self.vmac {
-            Some(name) if !self.config.vmac_xmit_base => links.iter().find(|l| l.name == *name),
+        let device = match self.own_macvlan() {
+            Some(name) if !self.config.vmac_xmit_base => links.iter().find(|l| l.name == name),
             _ => base,
         };
         Some(Endpoint {

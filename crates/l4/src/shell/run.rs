@@ -331,6 +331,7 @@ impl Work {
     fn load(&mut self, config: Arc<Config>) -> Result<()> {
         self.take_pools(&config);
         self.config = config;
+        crate::check::http::forget_identities();
         self.bfds.apply(&self.config)?;
         self.checks.apply(&self.config, &self.bfds);
         self.heed_checks();

@@ -83,8 +83,17 @@ pub struct HttpCheck {
     pub sni: bool,
     pub version: HttpVersion,
     pub fast_recovery: bool,
+    /// What is shown to a server that asks who checks it.
+    pub identity: Option<Identity>,
     pub virtualhost: Option<String>,
     pub urls: Vec<Url>,
+}
+
+/// Files in PEM form.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    pub certificate: String,
+    pub key: String,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -29,8 +29,11 @@ pub struct Config {
     pub track_files: Vec<TrackFile>,
     pub track_processes: Vec<TrackProcess>,
     pub bfds: Vec<Bfd>,
+    /// The `SSL` block's.
+    pub identity: Option<Identity>,
     pub static_addresses: Vec<VirtualAddress>,
     pub static_routes: Vec<Route>,
+    pub static_rules: Vec<Rule>,
 }
 
 /// `global_defs`.
@@ -51,6 +54,10 @@ pub struct Globals {
     /// `vrrp_strict`.
     pub strict: bool,
     pub startup_delay_us: u64,
+    /// `vrrp_garp_extra_if`.
+    pub garp_extra: Option<GarpExtra>,
+    pub vmac_prefix: Option<String>,
+    pub vmac_addr_prefix: Option<String>,
     pub script_user: Option<ScriptUser>,
     pub script_security: bool,
     pub notify_fifo: Option<String>,
@@ -89,6 +96,9 @@ impl Default for Globals {
             skip_check_adv_addr: false,
             strict: false,
             startup_delay_us: 0,
+            garp_extra: None,
+            vmac_prefix: None,
+            vmac_addr_prefix: None,
             script_user: None,
             script_security: false,
             notify_fifo: None,

@@ -28,6 +28,34 @@ pub struct VirtualAddress {
     pub no_track: bool,
     pub no_dad: bool,
     pub no_prefix_route: bool,
+    /// The other end of a point-to-point link, with its prefix.
+    pub peer: Option<(IpAddr, u8)>,
+    /// `home`, `mngtmpaddr`, `autojoin`, as the kernel's IFA_F bits.
+    pub flags: u32,
+    /// `preferred_lft`; u32::MAX is for ever.
+    pub preferred_s: Option<u32>,
+    /// On a macvlan of its interface with the virtual router's MAC.
+    pub use_vmac: bool,
+}
+
+impl VirtualAddress {
+    pub fn new(ip: IpAddr, prefix: u8) -> Self {
+        VirtualAddress {
+            ip,
+            prefix,
+            device: None,
+            label: None,
+            broadcast: None,
+            scope: 0,
+            no_track: false,
+            no_dad: false,
+            no_prefix_route: false,
+            peer: None,
+            flags: 0,
+            preferred_s: None,
+            use_vmac: false,
+        }
+    }
 }
 
 /// A line of `virtual_routes`.
@@ -152,7 +180,13 @@ pub struct VrrpInstance {
     pub tracks: Tracks,
     pub track_primary: bool,
     pub vmac: Option<Vmac>,
+    /// `use_vmac_addr`: addresses on other interfaces have macvlans there.
+    pub vmac_addr: bool,
     pub vmac_xmit_base: bool,
+    /// `garp_extra_if`: such addresses are announced again after so many seconds, with `all` those without macvlan too.
+    pub garp_extra: Option<GarpExtra>,
+    /// The source address must be on the interface.
+    pub track_src_ip: bool,
     /// `strict_mode`; else `vrrp_strict` says.
     pub strict: Option<bool>,
     /// `accept`, `no_accept`: whether packets to the addresses are taken. Known once the instance is resolved: an owner
@@ -167,6 +201,15 @@ pub struct VrrpInstance {
 pub struct Vmac {
     pub name: Option<String>,
     pub mac: Option<[u8; 6]>,
+    /// It was given with five bytes.
+    pub mac_ends_in_vrid: bool,
+}
+
+/// `garp_extra_if [all] SECONDS`; 0 is never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GarpExtra {
+    pub interval_us: u64,
+    pub all: bool,
 }
 
 /// `vrrp_sync_group`.

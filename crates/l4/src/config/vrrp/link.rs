@@ -79,7 +79,9 @@ pub(super) fn vmac(i: &mut Instance, a: &mut Args<'_, '_>) {
     let mut vmac = Vmac::default();
     while let Some(word) = a.optional() {
         if word.text.contains(':') {
-            vmac.mac = mac(&word.text);
+            // Of five bytes, the last is the router's number, which may not be known yet.
+            vmac.mac = mac(&word.text).or_else(|| mac(&format!("{}:00", word.text)));
+            vmac.mac_ends_in_vrid = word.text.split(':').count() == 5;
             if vmac.mac.is_none_or(|m| m[0] & 1 == 1) {
                 a.error_at(
                     word,

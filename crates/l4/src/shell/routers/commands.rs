@@ -1,8 +1,10 @@
 //! What the rest of the program asks of the thread, and a reload.
 
+use super::place::Job;
 use super::{Command, Notice, RouterView, Work, now_us};
 use crate::config::model::Config;
 use crate::shell::router::Router;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Work {
@@ -25,6 +27,7 @@ impl Work {
                 for i in 0..self.routers.len() {
                     self.end(i);
                 }
+                self.place.send(Job::Take(self.fixed.clone()));
                 return true;
             }
         }
@@ -56,17 +59,11 @@ impl Work {
         let was = self.routers[i].machine.state();
         let actions = self.routers[i].machine.stop(now_us());
         self.act(i, actions);
-        if let Some(name) = self.routers[i].vmac.clone()
-            && let Some(link) = self
-                .links
-                .iter()
-                .find(|l| l.name == name && l.kind == "macvlan")
-            && let Err(e) = self.netlink.remove_link(link.index)
-        {
-            self.say(format!("cannot remove {name}: {e}"));
+        for m in &self.routers[i].macvlans {
+            self.place.send(Job::RemoveLink(m.name.clone()));
         }
         let r = &self.routers[i];
-        (self.notices)(Notice::Stopped {
+        self.tell(Notice::Stopped {
             instance: r.config.name.clone(),
             was,
             priority: r.machine.priority(),
@@ -85,9 +82,19 @@ impl Work {
         }
         self.routers.retain(|r| same(r));
         self.config = config.clone();
+        self.put_static();
+        // What was ended is gone, and what is static is there, before anything begins.
+        self.place.settle();
+        self.links = Arc::new(self.netlink.links().unwrap_or_default());
+        let mut names: HashSet<String> = self
+            .routers
+            .iter()
+            .flat_map(|r| r.macvlans.iter().map(|m| m.name.clone()))
+            .collect();
         for instance in &config.instances {
             if !self.routers.iter().any(|r| r.config.name == instance.name) {
-                self.routers.push(Router::new(instance, &config));
+                self.routers
+                    .push(Router::new(instance, &config, &mut names));
                 self.prepare(self.routers.len() - 1);
             }
         }

@@ -1,8 +1,11 @@
 //! The VRRP thread: all virtual routers, their timers and sockets, in one loop that does nothing else. Adverts leave on
-//! time whatever the checkers, the tables and the scripts are busy with.
+//! time whatever the checkers, the tables and the scripts are busy with; what masters put into the host, another thread does
+//! ([`place`]).
 
 mod commands;
 mod place;
+pub mod vmac;
+mod wishes;
 mod work;
 
 use super::router::{Readings, Router};
@@ -12,10 +15,10 @@ use crate::netlink::firewall::Closed;
 use crate::netlink::{Link, Monitor, Netlink};
 use crate::vrrp::machine::{Micros, State};
 use crate::vrrp::packet::ChecksumForm;
-use std::collections::{BTreeSet, VecDeque};
+use place::{Place, Placement};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -87,7 +90,7 @@ pub struct Options {
 }
 
 impl Routers {
-    /// Starts the thread. `notices` is called from it and must not block.
+    /// Starts the threads. `notices` is called from one of them and must not block.
     pub fn start(
         config: Arc<Config>,
         options: Options,
@@ -149,14 +152,14 @@ struct Work {
     config: Arc<Config>,
     options: Options,
     routers: Vec<Router>,
-    links: Vec<Link>,
+    links: Arc<Vec<Link>>,
     readings: Readings,
     netlink: Netlink,
     monitor: Monitor,
-    frames: OwnedFd,
-    /// Announcements that wait for their turn: when, interface, frame.
-    announcements: VecDeque<(Micros, u32, Vec<u8>)>,
-    notices: Box<dyn Fn(Notice) + Send>,
+    /// What is put into the host, and what is told, goes through it, in order.
+    place: Place,
+    /// `static_ipaddress`, `static_routes`, `static_rules`, as they are in place.
+    fixed: Arc<Placement>,
     started: Micros,
     /// What the firewall's table says.
     closed: BTreeSet<Closed>,

@@ -1,16 +1,16 @@
 //! The thread's loop: timers, sockets, trackers and links to the machines; what the machines want, to the world.
 
+use super::place::{Job, Place, Placement, STATIC};
 use super::{Command, Notice, Options, Work, now_us};
 use crate::config::model::{Config, SyncGroup};
-use crate::netlink::{Monitor, Netlink, firewall};
+use crate::netlink::{Monitor, Netlink};
 use crate::shell::router::{Readings, Router};
 use crate::shell::router_socket::RouterSocket;
 use crate::sys;
 use crate::vrrp::machine::{Action, Micros, State};
 use crate::vrrp::packet::Advert;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -22,36 +22,38 @@ impl Work {
         options: Options,
         notices: Box<dyn Fn(Notice) + Send>,
     ) -> io::Result<Self> {
-        let frames = socket_with(
-            AddressFamily::PACKET,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let mut names = HashSet::new();
         let mut work = Work {
             options,
             routers: config
                 .instances
                 .iter()
-                .map(|i| Router::new(i, &config))
+                .map(|i| Router::new(i, &config, &mut names))
                 .collect(),
+            place: Place::start(notices, config.globals.vrrp_rt_priority)?,
             config,
-            links: Vec::new(),
+            links: Arc::default(),
             readings: Readings::default(),
             netlink: Netlink::open()?,
-            monitor: Monitor::links()?,
-            frames,
-            announcements: VecDeque::new(),
-            notices,
+            monitor: Monitor::links_and_addresses()?,
+            fixed: Arc::new(Placement {
+                owner: STATIC.into(),
+                ..Placement::default()
+            }),
             started: now_us(),
             closed: BTreeSet::new(),
         };
-        work.links = work.netlink.links()?;
+        work.links = Arc::new(work.netlink.links()?);
         Ok(work)
     }
 
     pub(super) fn say(&self, text: impl Into<String>) {
-        (self.notices)(Notice::Log(text.into()));
+        self.tell(Notice::Log(text.into()));
+    }
+
+    /// After everything that was put into the host before.
+    pub(super) fn tell(&self, notice: Notice) {
+        self.place.send(Job::Tell(notice));
     }
 
     pub(super) fn run(&mut self, commands: &Receiver<Command>, mut woken: UnixStream) {
@@ -60,11 +62,16 @@ impl Work {
         {
             self.say(format!("no real-time priority for VRRP: {e}"));
         }
+        self.place.send(Job::Links(self.links.clone()));
         for i in 0..self.routers.len() {
             self.prepare(i);
         }
-        // A killed process leaves it behind; where nf_tables is missing there is nothing to remove.
-        let _ = firewall::replace(&self.config.globals.firewall, &self.closed);
+        // A killed process leaves it behind.
+        let firewall = self.config.globals.firewall.clone();
+        self.place.send(Job::Close(firewall, self.closed.clone()));
+        self.put_static();
+        // Adverts may leave from an address that is only now put in place.
+        self.place.settle();
         let delay = self.config.globals.startup_delay_us;
         if delay == 0 {
             self.judge();
@@ -85,8 +92,11 @@ impl Work {
             for i in 0..self.routers.len() {
                 self.receive(i);
             }
-            if self.monitor.drain() {
+            let changes = self.monitor.drain();
+            if changes.links {
                 self.links_changed();
+            } else if (changes.addresses_new || changes.addresses_gone) && self.minds_addresses() {
+                self.judge();
             }
             let mut bytes = [0; 64];
             while woken.read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
@@ -101,14 +111,13 @@ impl Work {
     /// Sleeps until a socket, a command or a timer.
     fn wait(&self, woken: &UnixStream, startup_delay: Micros) {
         let timers = self.routers.iter().filter_map(|r| r.machine.next_timer());
-        let announcement = self.announcements.front().map(|(at, _, _)| *at);
         let startup = (startup_delay > 0
             && self
                 .routers
                 .iter()
                 .any(|r| r.machine.state() == State::Init))
         .then_some(self.started + startup_delay);
-        let next = timers.chain(announcement).chain(startup).min();
+        let next = timers.chain(startup).min();
         let timeout = next.map(|at| {
             let left = at.saturating_sub(now_us());
             Timespec {
@@ -156,10 +165,29 @@ impl Work {
             .find(|g| g.members.contains(name))
     }
 
+    /// Whether some router waits for an address to speak from, or would stop without.
+    fn minds_addresses(&self) -> bool {
+        self.routers
+            .iter()
+            .any(|r| r.socket.is_none() || r.config.track_src_ip)
+    }
+
+    /// Whether the address that a router speaks from is on this machine; known to be where nobody asked to look.
+    fn has_source(&mut self, i: usize) -> bool {
+        let r = &self.routers[i];
+        if !r.config.track_src_ip {
+            return true;
+        }
+        let source = r.socket.as_ref().map(|s| s.endpoint.source);
+        let there = self.netlink.addresses().unwrap_or_default();
+        source.is_none_or(|ip| there.iter().any(|(_, a, _)| *a == ip))
+    }
+
     /// Looks at interfaces and trackers again and tells the machines.
     pub(super) fn judge(&mut self) {
         for i in 0..self.routers.len() {
             self.connect(i);
+            let has_source = self.has_source(i);
             let verdict = self.routers[i].verdict(
                 &self.links,
                 &self.readings,
@@ -167,7 +195,7 @@ impl Work {
                 &self.config,
             );
             let router = &mut self.routers[i];
-            router.able = !verdict.fault && router.socket.is_some();
+            router.able = !verdict.fault && router.socket.is_some() && has_source;
             let before = router.machine.priority();
             let actions = router.machine.set_priority(verdict.priority, now_us());
             if before != verdict.priority
@@ -181,7 +209,7 @@ impl Work {
                     state: router.machine.state(),
                     priority: verdict.priority,
                 };
-                (self.notices)(notice);
+                self.tell(notice);
             }
             self.act(i, actions);
         }
@@ -202,9 +230,10 @@ impl Work {
 
     fn links_changed(&mut self) {
         match self.netlink.links() {
-            Ok(links) => self.links = links,
+            Ok(links) => self.links = Arc::new(links),
             Err(e) => return self.say(format!("cannot list interfaces: {e}")),
         }
+        self.place.send(Job::Links(self.links.clone()));
         // A socket bound to an interface that went and came back must be opened anew.
         for router in &mut self.routers {
             let gone = router
@@ -221,23 +250,13 @@ impl Work {
 
     fn timers(&mut self, now: Micros) {
         for i in 0..self.routers.len() {
-            if self.routers[i]
-                .machine
-                .next_timer()
-                .is_some_and(|at| at <= now)
-            {
-                let actions = self.routers[i].machine.timer(now);
-                self.act(i, actions);
-            }
-        }
-        while let Some((at, _, _)) = self.announcements.front() {
-            if *at > now {
-                break;
-            }
-            if let Some((_, ifindex, frame)) = self.announcements.pop_front() {
-                // A full queue loses an announcement; others follow.
-                let _ = sys::send_frame(&self.frames, ifindex, &frame);
-            }
+            let router = &mut self.routers[i];
+            let Some(at) = router.machine.next_timer().filter(|at| *at <= now) else {
+                continue;
+            };
+            router.counts.timer_late_us_max = router.counts.timer_late_us_max.max(now - at);
+            let actions = router.machine.timer(now);
+            self.act(i, actions);
         }
     }
 
@@ -291,7 +310,7 @@ impl Work {
                 Action::Announce { repeat } => self.announce(i, repeat),
                 Action::LowerAdvertHeard => {
                     let r = &self.routers[i];
-                    (self.notices)(Notice::LowerAdvert {
+                    self.tell(Notice::LowerAdvert {
                         instance: r.config.name.clone(),
                         priority: r.machine.priority(),
                     });
@@ -315,7 +334,7 @@ impl Work {
             state,
             priority: router.machine.priority(),
         };
-        (self.notices)(notice);
+        self.tell(notice);
         let Some(members) = self.group_of(i).map(|g| g.members.clone()) else {
             return;
         };
