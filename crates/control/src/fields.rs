@@ -413,17 +413,17 @@ pub const FIELDS: &[Field] = fields! {
     "reuse" "MCP" |r, at| r.serving().and_then(|c| u64v(c.reuses.value()));
     "cache_lookups" "MCP" |r, at| match r { Row::Frontend(..) | Row::Backend(..) if r.http() => u64v(0), _ => None };
     "cache_hits" "MCP" |r, at| match r { Row::Frontend(..) | Row::Backend(..) if r.http() => u64v(0), _ => None };
-    "srv_icur" "MGP" |r, at| r.server().and_then(|s| u32v(s.idle_conns.load(Relaxed).max(0) as u32));
+    "srv_icur" "MGP" |r, at| r.server().and_then(|s| u32v(s.idle.total()));
     "src_ilim" "CLP" |r, at| r.server().and_then(|s| s.conf.pool_max_conn).filter(|n| *n >= 0).map(|n| V::U32(n as u32));
     "qtime_max" "MMP" |r, at| r.serving().and_then(|c| u32v(c.queue_time.max()));
     "ctime_max" "MMP" |r, at| r.serving().and_then(|c| u32v(c.connect_time.max()));
     "rtime_max" "MMP" |r, at| r.serving().and_then(|c| u32v(c.response_time.max()));
     "ttime_max" "MMP" |r, at| r.serving().and_then(|c| u32v(c.total_time.max()));
     "eint" "MCP" |r, at| r.serving().map(|c| c.internal_errors.value()).or(r.frontend().map(|c| c.internal_errors.value())).or(r.listener().map(|c| c.internal_errors.value())).map(V::U64);
-    "idle_conn_cur" "MGP" |r, at| r.server().and_then(|s| u32v(s.idle_conns.load(Relaxed).max(0) as u32));
+    "idle_conn_cur" "MGP" |r, at| r.server().and_then(|s| u32v(s.idle.total()));
     "safe_conn_cur" "MGP" |r, at| r.server().and_then(|_| u32v(0));
     "used_conn_cur" "MGP" |r, at| r.server().and_then(|s| u32v(s.counters.sessions.now()));
-    "need_conn_est" "MGP" |r, at| r.server().and_then(|s| u32v(s.counters.sessions.now() + s.idle_conns.load(Relaxed).max(0) as u32));
+    "need_conn_est" "MGP" |r, at| r.server().and_then(|s| u32v(s.idle.needed()));
     "uweight" "MaP" |r, at| match r {
         Row::Server(_, _, s) => u32v(s.user_weight.load(Relaxed)),
         Row::Backend(_, p) => u32v(p.servers.iter().filter(|s| s.is_usable() && (!s.conf.backup || active(p, false) == 0)).map(|s| s.user_weight.load(Relaxed)).sum()),

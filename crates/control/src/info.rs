@@ -54,9 +54,9 @@ pub const INFOS: &[Info] = infos! {
     "Maxconn" "CLP" "Limit of concurrent connections" |rt, now| V::U32(rt.maxconn.load(Relaxed));
     "Hard_maxconn" "CLP" "Limit of concurrent connections at start" |rt, now| V::U32(rt.maxconn_at_start);
     "CurrConns" "MGP" "Connections now" |rt, now| V::U32(rt.counters.conns.now());
-    "CumConns" "MCP" "Connections since the start" |rt, now| V::U64(rt.counters.conn_total.value());
-    "CumReq" "MCP" "Requests since the start" |rt, now| V::U64(rt.counters.req_total.value());
-    "MaxSslConns" "CLP" "Limit of TLS connections" |rt, now| V::U32(0);
+    "CumConns" "MCP" "Connections since the start" |rt, now| V::U32(rt.counters.conn_total.value() as u32);
+    "CumReq" "MCP" "Requests since the start" |rt, now| V::U32(rt.counters.req_total.value() as u32);
+    "MaxSslConns" "MMP" "Limit of TLS connections" |rt, now| V::U32(0);
     "CurrSslConns" "MGP" "TLS connections now" |rt, now| V::U32(0);
     "CumSslConns" "MCP" "TLS connections since the start" |rt, now| V::U32(0);
     "Maxpipes" "CLP" "Limit of pipes for splicing" |rt, now| V::U32(rt.maxpipes);
@@ -81,9 +81,12 @@ pub const INFOS: &[Info] = infos! {
     "CompressBpsIn" "MRP" "Bytes per second given to compression" |rt, now| V::U32(0);
     "CompressBpsOut" "MRP" "Bytes per second made by compression" |rt, now| V::U32(0);
     "CompressBpsRateLim" "CLP" "Limit of bytes per second made by compression" |rt, now| V::U32(0);
-    "Tasks" "MGP" "Connections, as tasks" |rt, now| V::U32(rt.counters.conns.now());
+    // of the builds with zlib alone, which keep their places
+    "ZlibMemUsage" "MGP" "Memory used by zlib" |rt, now| s("");
+    "MaxZlibMemUsage" "CLP" "Limit of the memory used by zlib" |rt, now| s("");
+    "Tasks" "MGP" "Tasks of the event loops, as of the last second" |rt, now| V::U32(rt.counters.tasks.value() as u32);
     "Run_queue" "MGP" "Tasks ready to run" |rt, now| V::U32(0);
-    "Idle_pct" "MaP" "Time spent waiting, percent" |rt, now| V::U64(rt.counters.idle_pct.value());
+    "Idle_pct" "MaP" "Time spent waiting, percent" |rt, now| V::U32(rt.counters.idle_pct.value() as u32);
     "node" "COS" "Node name" |rt, now| s(rt.model.global.node.as_deref().unwrap_or(&rt.hostname));
     "description" "COS" "Node description" |rt, now| s(rt.model.global.description.as_deref().unwrap_or(""));
     "Stopping" "MGP" "1 while stopping" |rt, now| V::U32(rt.is_stopping().into());
@@ -92,9 +95,9 @@ pub const INFOS: &[Info] = infos! {
     "Listeners" "MGP" "Listening addresses" |rt, now| V::U32(listeners(rt));
     "ActivePeers" "MGP" "Peers that are tried" |rt, now| V::U32(0);
     "ConnectedPeers" "MGP" "Peers that are connected" |rt, now| V::U32(0);
-    "DroppedLogs" "MGP" "Log messages nobody took" |rt, now| V::U64(rt.counters.dropped_logs.value());
+    "DroppedLogs" "MGP" "Log messages nobody took" |rt, now| V::U32(rt.counters.dropped_logs.value() as u32);
     "BusyPolling" "MGP" "1 with busy polling" |rt, now| V::U32(rt.model.global.busy_polling.into());
-    "FailedResolutions" "MGP" "Names that could not be resolved" |rt, now| V::U64(rt.counters.failed_resolutions.value());
+    "FailedResolutions" "MGP" "Names that could not be resolved" |rt, now| V::U32(rt.counters.failed_resolutions.value() as u32);
     "TotalBytesOut" "MGP" "Bytes sent to clients since the start" |rt, now| V::U64(rt.counters.bytes_out.value());
     "TotalSplicdedBytesOut" "MGP" "Bytes spliced since the start" |rt, now| V::U64(rt.counters.spliced_bytes.value());
     "BytesOutRate" "MRP" "Bytes per second sent to clients" |rt, now| V::U64(rt.counters.bytes_out_rate.per_second(now.mono_us / 1000).into());
@@ -107,11 +110,17 @@ pub const INFOS: &[Info] = infos! {
     "Start_time_sec" "MDP" "When this process started" |rt, now| V::U32((rt.started.wall_us / 1_000_000) as u32);
     "Tainted" "SGP" "Things done that void guarantees" |rt, now| s("0");
     "TotalWarnings" "MCP" "Warnings since the start" |rt, now| V::U32(0);
-    "MaxconnReached" "MCP" "Times accepting paused because a limit was reached" |rt, now| V::U64(rt.counters.accept_pauses.value());
+    "MaxconnReached" "MCP" "Times accepting paused because a limit was reached" |rt, now| V::U32(rt.counters.accept_pauses.value() as u32);
 };
 
 fn listeners(rt: &Runtime) -> u32 {
     rt.proxies.iter().map(|p| p.listeners.len() as u32).sum()
+}
+
+/// What has no value is not shown: the description where the configuration has none.
+fn is_missing(i: &Info, v: &V) -> bool {
+    matches!(i.name, "description" | "ZlibMemUsage" | "MaxZlibMemUsage")
+        && *v == V::Str(String::new())
 }
 
 /// `show info`, with `desc`.
@@ -119,7 +128,7 @@ pub fn plain(rt: &Runtime, now: &Now, desc: bool) -> String {
     let mut out = String::new();
     for i in INFOS {
         let v = (i.get)(rt, now);
-        if i.name == "description" && v == V::Str(String::new()) {
+        if is_missing(i, &v) {
             continue;
         }
         let _ = match desc {
@@ -135,6 +144,9 @@ pub fn typed(rt: &Runtime, now: &Now) -> String {
     let mut out = String::new();
     for (pos, i) in INFOS.iter().enumerate() {
         let v = (i.get)(rt, now);
+        if is_missing(i, &v) {
+            continue;
+        }
         let _ = writeln!(out, "{pos}.{}.1:{}:{}:{v}", i.name, i.tags, v.type_name());
     }
     out
@@ -145,8 +157,9 @@ pub fn json(rt: &Runtime, now: &Now) -> String {
     let items: Vec<String> = INFOS
         .iter()
         .enumerate()
-        .map(|(pos, i)| {
-            let v = (i.get)(rt, now);
+        .map(|(pos, i)| (pos, i, (i.get)(rt, now)))
+        .filter(|(_, i, v)| !is_missing(i, v))
+        .map(|(pos, i, v)| {
             format!(
                 "{{\"field\":{{\"pos\":{pos},\"name\":\"{}\"}},\"processNum\":1,{},{}}}",
                 i.name,

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod dump;
 pub mod fields;
 pub mod info;
+pub mod inside;
 pub mod page;
 pub mod prometheus;
 pub mod sessions;

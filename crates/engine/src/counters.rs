@@ -312,6 +312,8 @@ pub struct ProcessCounters {
     pub failed_resolutions: Counter,
     /// Accepting was paused because a limit (`maxconn`, file descriptors) was reached.
     pub accept_pauses: Counter,
+    /// Tasks of all threads, counted once a second by each.
+    pub tasks: Counter,
     /// Processor time the workers did not use in the last second, percent; set by the main thread.
     pub idle_pct: Counter,
 }

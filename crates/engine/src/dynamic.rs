@@ -82,7 +82,7 @@ impl Runtime {
         }
         let server = Arc::new(server);
         let added = p.servers.add(|index| {
-            let s = server_state(backend, index, &server, now_ms, true);
+            let s = server_state((backend, index), &server, now_ms, self.workers, true);
             if !enabled {
                 s.change_admin(admin::FORCED_MAINT, 0);
             }
@@ -111,8 +111,16 @@ impl Runtime {
         Ok(())
     }
 
-    /// Takes a server out for good: one in maintenance that has no connection and that nothing else refers to.
+    /// Takes a server out for good, if that [may be](Runtime::may_delete).
     pub fn delete_server(&self, id: ServerId) -> Result<(), DeleteError> {
+        self.may_delete(id)?;
+        self.server(id).delete();
+        self.proxy(id.backend).state_changed();
+        Ok(())
+    }
+
+    /// Whether a server could be deleted now: one in maintenance that has no connection and that nothing else refers to.
+    pub fn may_delete(&self, id: ServerId) -> Result<(), DeleteError> {
         let s = self.server(id);
         let rules = &self.model.proxy(id.backend).use_servers;
         let named = rules
@@ -126,13 +134,11 @@ impl Runtime {
         }
         let busy = s.served.load(Relaxed) > 0
             || s.counters.sessions.now() > 0
-            || s.idle_conns.load(Relaxed) > 0
+            || s.idle.total() > 0
             || !s.queue.is_empty();
         if busy {
             return Err(DeleteError::HasConnections);
         }
-        s.delete();
-        self.proxy(id.backend).state_changed();
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ pub mod cookies;
 pub mod counters;
 pub mod dynamic;
 pub mod health;
+pub mod idle;
 pub mod news;
 pub mod passive;
 pub mod queue;

@@ -6,9 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed,
-};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use sluice_config::model::{self, Model, PeerAddr};
@@ -19,6 +17,7 @@ use crate::balance::Balancer;
 use crate::cookies::DynamicCookies;
 use crate::counters::{FrontendCounters, ListenerCounters, ProcessCounters, ServingCounters};
 use crate::health::Health;
+use crate::idle::IdleConns;
 use crate::news::News;
 use crate::passive::Passive;
 use crate::queue::Queue;
@@ -175,7 +174,7 @@ pub struct ServerState {
     pub down_count: AtomicU64,
     pub failed_checks: AtomicU64,
     /// Idle server connections kept by all workers.
-    pub idle_conns: AtomicI64,
+    pub idle: IdleConns,
     /// Bumped when sessions on it must end (`on-marked-down shutdown-sessions`, `shutdown sessions server`).
     pub shutdown_epoch: AtomicU64,
     /// Why: the character of the log's termination state.
@@ -301,7 +300,7 @@ pub fn build(model: Arc<Model>, start: StartInfo) -> Runtime {
         .iter()
         .map(|p| {
             let fullconn = fullconn(&model, p, start.maxconn);
-            Arc::new(proxy_state(p, fullconn, start.now))
+            Arc::new(proxy_state(p, fullconn, start.now, start.workers))
         })
         .collect::<Vec<_>>();
     for p in &proxies {
@@ -360,13 +359,13 @@ fn fullconn(model: &Model, backend: &model::Proxy, maxconn: u32) -> u32 {
     u32::try_from(most.sum::<u64>().div_ceil(10)).unwrap_or(u32::MAX)
 }
 
-fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now) -> ProxyState {
+fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now, workers: u32) -> ProxyState {
     let now_ms = now.mono_us / 1000;
     let servers: Vec<_> = p
         .servers
         .iter()
         .enumerate()
-        .map(|(i, s)| Arc::new(server_state(p.id, i as u32, s, now_ms, false)))
+        .map(|(i, s)| Arc::new(server_state((p.id, i as u32), s, now_ms, workers, false)))
         .collect();
     let mut next_id = 0;
     let listeners = p
@@ -407,10 +406,10 @@ fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now) -> ProxyState {
 
 /// A server as it is at the start, or when it is added: then in maintenance, unless `enabled` is written.
 pub(crate) fn server_state(
-    backend: ProxyId,
-    index: u32,
+    (backend, index): (ProxyId, u32),
     s: &Arc<model::Server>,
     now_ms: u64,
+    workers: u32,
     is_dynamic: bool,
 ) -> ServerState {
     let mut flags = match s.disabled {
@@ -448,7 +447,7 @@ pub(crate) fn server_state(
         down_ms: AtomicU64::new(0),
         down_count: AtomicU64::new(0),
         failed_checks: AtomicU64::new(0),
-        idle_conns: AtomicI64::new(0),
+        idle: IdleConns::new(workers),
         shutdown_epoch: AtomicU64::new(0),
         shutdown_cause: AtomicU8::new(0),
         is_dynamic,

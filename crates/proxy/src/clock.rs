@@ -60,6 +60,11 @@ pub fn cpu_us() -> u64 {
     micros(ClockId::ProcessCPUTime)
 }
 
+/// Processor time of this thread, microseconds.
+pub fn thread_cpu_us() -> u64 {
+    micros(ClockId::ThreadCPUTime)
+}
+
 /// The runtime's name for a moment of ours, at most some thirty years ahead.
 pub fn instant(mono_us: u64) -> Instant {
     EPOCH.with(|(us, instant)| {

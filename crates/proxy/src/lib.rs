@@ -12,6 +12,7 @@ pub mod checks;
 pub mod clock;
 mod cpu;
 pub mod handover;
+pub mod inside;
 mod lists;
 pub mod live;
 pub mod logs;

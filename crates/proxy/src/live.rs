@@ -40,6 +40,7 @@ struct Live {
 pub struct Sessions {
     list: RefCell<slab::Slab<Live>>,
     count: Cell<u64>,
+    streams: Cell<u64>,
 }
 
 /// A session's place in the list.
@@ -92,6 +93,7 @@ impl Sessions {
 
     /// A stream begins.
     pub fn begin(&self, key: Option<Key>) {
+        self.streams.set(self.streams.get() + 1);
         self.change(key, |l| {
             l.streams += 1;
             l.busy = true;
@@ -153,6 +155,23 @@ impl Sessions {
                 Self::kill(live, cause);
             }
         }
+    }
+
+    /// Sessions and streams there have been.
+    pub fn counted(&self) -> (u64, u64) {
+        (self.count.get(), self.streams.get())
+    }
+
+    /// Streams that run now.
+    pub fn busy(&self) -> usize {
+        self.list.borrow().iter().filter(|(_, l)| l.busy).count()
+    }
+
+    /// The descriptors of the sessions: the client's with its frontend, the server's with its server.
+    pub fn descriptors(&self) -> Vec<(RawFd, ProxyId, Option<(RawFd, ServerId)>)> {
+        let list = self.list.borrow();
+        let ends = |l: &Live| (l.client_fd, l.frontend, l.server_fd.zip(l.server));
+        list.iter().map(|(_, l)| ends(l)).collect()
     }
 
     /// The sessions that have a stream now.

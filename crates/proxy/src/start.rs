@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::accept;
 use crate::handover::{Inherited, Offered};
+use crate::inside;
 use crate::logs::{LogSender, Rings};
 use crate::net::listen::{self, Bound};
 use crate::net::outbox;
@@ -252,7 +253,7 @@ pub fn describe(addr: &ListenAddr) -> String {
 }
 
 /// What a worker is asked to do between its other work.
-type Question = Box<dyn FnOnce(&Rc<Worker>) + Send>;
+pub type Question = Box<dyn FnOnce(&Rc<Worker>) + Send>;
 
 /// Asks the workers from another thread.
 #[derive(Clone)]
@@ -264,6 +265,12 @@ pub struct Asker {
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 impl Asker {
+    /// Puts a question to one worker, which answers by itself; false when it is gone.
+    pub fn ask_one(&self, worker: u32, question: Question) -> bool {
+        let to = self.to.get(worker as usize);
+        to.is_some_and(|to| to.send(question).is_ok())
+    }
+
     /// Each worker's answer, without those who have none in time.
     pub fn ask<T: Send + 'static>(
         &self,
@@ -299,8 +306,10 @@ pub fn start(
     let (phase, _) = watch::channel(Phase::Run);
     let alive = Arc::new(AtomicU32::new(0));
     let mut threads = Vec::new();
-    let mut asker = Asker { to: Vec::new() };
-    for (id, ready) in listeners.by_worker.into_iter().enumerate() {
+    let workers = listeners.by_worker.len();
+    let (to, questions): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
+    let asker = Asker { to };
+    for ((id, ready), questions) in listeners.by_worker.into_iter().enumerate().zip(questions) {
         let (shared, rings, rx, alive) = (
             shared.clone(),
             rings.clone(),
@@ -308,13 +317,12 @@ pub fn start(
             alive.clone(),
         );
         alive.fetch_add(1, Relaxed);
-        let (to, questions) = mpsc::unbounded_channel();
-        asker.to.push(to);
+        let peers = asker.clone();
         let thread = std::thread::Builder::new()
             .name(format!("sluice-{}", id + 1))
             .spawn(move || {
                 let _gone = Gone(alive);
-                run_worker(id as u32, shared, rings, ready, rx, questions);
+                run_worker(id as u32, shared, rings, ready, rx, (peers, questions));
             })?;
         threads.push(thread);
     }
@@ -361,7 +369,7 @@ fn run_worker(
     rings: Arc<Rings>,
     ready: Vec<Ready>,
     phase: watch::Receiver<Phase>,
-    questions: mpsc::UnboundedReceiver<Question>,
+    (peers, questions): (Asker, mpsc::UnboundedReceiver<Question>),
 ) {
     pin(&shared.runtime.model, id);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -376,7 +384,7 @@ fn run_worker(
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ u64::from(id) << 56;
     let logs = LogSender::new(shared.runtime.clone(), rings);
-    let w = Worker::new(id, shared, logs, seed);
+    let w = Worker::new(id, shared, logs, seed, peers);
     runtime.block_on(worker(w, ready, phase, questions));
 }
 
@@ -462,8 +470,10 @@ async fn worker(
 /// Once a second: idle server connections.
 async fn sweep(w: Rc<Worker>) {
     let mut tick = tokio::time::interval(Duration::from_secs(1));
+    let mut tasks = inside::Tasks::default();
     loop {
         tick.tick().await;
+        tasks.look(w.runtime());
         w.pools.sweep(&w);
     }
 }

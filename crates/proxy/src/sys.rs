@@ -18,6 +18,28 @@ pub fn local_addr(fd: RawFd) -> Addr {
     ip.map_or(Addr::None, Addr::Ip)
 }
 
+/// What a socket is bound and connected to.
+pub struct SocketEnds {
+    pub local: Option<std::net::SocketAddr>,
+    pub peer: Option<std::net::SocketAddr>,
+    pub is_unix: bool,
+    pub listens: bool,
+}
+
+/// Looks at a descriptor that somebody else owns; `None` when it is no socket.
+pub fn socket_ends(fd: RawFd) -> Option<SocketEnds> {
+    // SAFETY: the number is used for these calls only, which ask and change nothing; on one that is closed they fail.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let socket = socket2::SockRef::from(&fd);
+    let local = socket.local_addr().ok()?;
+    Some(SocketEnds {
+        is_unix: local.is_unix(),
+        local: local.as_socket(),
+        peer: socket.peer_addr().ok().and_then(|a| a.as_socket()),
+        listens: rustix::net::sockopt::socket_acceptconn(fd).unwrap_or(false),
+    })
+}
+
 /// `TCP_INFO` of a socket, `None` for one that is not TCP or gone.
 pub fn tcp_info(fd: RawFd) -> Option<TcpInfo> {
     // SAFETY: `tcp_info` is a plain C struct of integers, for which all-zero is a value.

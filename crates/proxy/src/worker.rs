@@ -19,6 +19,7 @@ use crate::clock;
 use crate::live::Sessions;
 use crate::logs::LogSender;
 use crate::net::{BufPool, Deadline, PipePool, since};
+use crate::start::Asker;
 use crate::stream::Stream;
 
 /// Stream records kept for the next request.
@@ -71,6 +72,10 @@ pub struct Worker {
     idle: RefCell<slab::Slab<Waker>>,
     /// The tasks that accept, and for which frontend.
     pub accepting: RefCell<Vec<(ProxyId, AbortHandle)>>,
+    /// The other workers, by number.
+    pub peers: Asker,
+    /// Server connections taken from them.
+    pub taken_over: Cell<u64>,
     /// The sessions, as commands see them.
     pub live: Sessions,
     /// Sessions alive.
@@ -78,7 +83,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(id: u32, shared: Arc<Shared>, logs: LogSender, seed: u64) -> Rc<Self> {
+    pub fn new(id: u32, shared: Arc<Shared>, logs: LogSender, seed: u64, peers: Asker) -> Rc<Self> {
         let runtime = &shared.runtime;
         let pipes = PipePool::new(runtime.model.global.tune.pipesize, runtime.clone());
         Rc::new(Worker {
@@ -94,6 +99,8 @@ impl Worker {
             stopped: Notify::new(),
             idle: RefCell::default(),
             accepting: RefCell::default(),
+            peers,
+            taken_over: Cell::new(0),
             live: Sessions::default(),
             sessions: Cell::new(0),
             shared,
@@ -135,6 +142,11 @@ impl Worker {
             free.push(stream);
         }
         sess
+    }
+
+    /// Stream records kept for the next request.
+    pub fn streams_kept(&self) -> usize {
+        self.streams.borrow().len()
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sluice_config::model::{CliLevel, Model, SeverityOutput};
 use sluice_control::cli::{self, Host, Session};
+use sluice_control::inside::{DescriptorRow, WorkerRow};
 use sluice_control::sessions::SessionRow;
 use sluice_engine::Runtime;
 use sluice_expr::env::Now;
@@ -20,7 +21,7 @@ use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen::{self, Bound};
 use sluice_proxy::start::Asker;
 use sluice_proxy::worker::{Shared, Worker};
-use sluice_proxy::{capture, checks, clock, logs};
+use sluice_proxy::{capture, checks, clock, inside, logs};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
@@ -121,6 +122,15 @@ impl Host for Shell {
     fn sessions(&self) -> Vec<SessionRow> {
         let rows = |w: &Rc<Worker>| w.live.rows(w.runtime(), w.id);
         self.workers.ask(rows).into_iter().flatten().collect()
+    }
+    fn workers(&self) -> Vec<WorkerRow> {
+        inside::workers(&self.workers)
+    }
+    fn descriptors(&self) -> Vec<DescriptorRow> {
+        inside::descriptors(&self.shared.runtime, &self.workers)
+    }
+    fn libraries(&self) -> String {
+        crate::libs::list()
     }
     fn shutdown_session(&self, id: u64) -> bool {
         self.workers
@@ -295,6 +305,14 @@ async fn commands(
                 following = Some((name.to_owned(), seen));
                 break;
             }
+            if let Some(wait) = cli::waited(&command, shell) {
+                out.push_str(&match wait {
+                    Ok(wait) => waiting(shell, wait).await,
+                    Err(why) => why,
+                });
+                out.push('\n');
+                continue;
+            }
             let answer = cli::execute(&command, &mut session, shell);
             out.push_str(&answer.text);
             if !(session.prompt && answer.prompted) {
@@ -328,6 +346,22 @@ async fn commands(
             // let the client read everything before the close
             let _ = io.shutdown().await;
             return;
+        }
+    }
+}
+
+/// `wait`: until what is waited for is there, or the time is over.
+async fn waiting(shell: &Shell, wait: cli::Wait) -> String {
+    const LOOK_EVERY: Duration = Duration::from_millis(20);
+    let until = tokio::time::Instant::now() + wait.at_most;
+    loop {
+        if let Some(answer) = wait.look(shell) {
+            return answer;
+        }
+        let next = tokio::time::Instant::now() + LOOK_EVERY;
+        tokio::time::sleep_until(next.min(until)).await;
+        if until <= tokio::time::Instant::now() {
+            return wait.expired().into();
         }
     }
 }

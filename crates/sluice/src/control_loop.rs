@@ -45,8 +45,7 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build()?;
-    let local = tokio::task::LocalSet::new();
+        .build_local(tokio::runtime::LocalOptions::default())?;
     let shell = Rc::new(Shell::new(
         shared.clone(),
         rings.clone(),
@@ -54,7 +53,7 @@ pub fn run(
         doors.offered,
         doors.startup_logs,
     ));
-    let code = local.block_on(&runtime, async {
+    let code = runtime.block_on(async {
         let accepting = doors
             .sockets
             .into_iter()
@@ -97,6 +96,7 @@ async fn until_stopped(
     };
     let mut poll = tokio::time::interval(Duration::from_millis(200));
     let mut load = Load::default();
+    let mut tasks = sluice_proxy::inside::Tasks::default();
     loop {
         tokio::select! {
             _ = usr1.recv() => break,
@@ -111,6 +111,7 @@ async fn until_stopped(
             }
             _ = poll.tick() => {
                 load.look(&shared.runtime);
+                tasks.look(&shared.runtime);
                 if workers.alive() == 0 {
                     return ExitCode::FAILURE;
                 }

@@ -9,6 +9,7 @@ mod control_loop;
 mod dump;
 mod files;
 mod flags;
+mod libs;
 mod limits;
 mod link;
 mod master;

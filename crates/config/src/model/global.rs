@@ -198,6 +198,8 @@ pub struct Tune {
     pub notsent_lowat_server: Option<usize>,
     pub pool_high_fd_ratio: u32,
     pub pool_low_fd_ratio: u32,
+    /// Workers take idle server connections from each other.
+    pub idle_pool_shared: bool,
     pub vars_global_max: usize,
     pub vars_proc_max: usize,
     pub vars_sess_max: usize,
@@ -225,6 +227,7 @@ impl Default for Tune {
             notsent_lowat_server: None,
             pool_high_fd_ratio: 25,
             pool_low_fd_ratio: 20,
+            idle_pool_shared: true,
             vars_global_max: 0,
             vars_proc_max: 0,
             vars_sess_max: 0,

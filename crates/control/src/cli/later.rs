@@ -64,7 +64,6 @@ pub const LATER: &[LaterCommand] = &[
     ("del ssl jwt", "TLS"),
     ("dump ssl cert", "TLS"),
     ("dump stats-file", "statistics files"),
-    ("echo", "scripted commands"),
     ("httpclient", "the HTTP client"),
     ("mcli-debug-mode", MASTER),
     ("new ssl ca-file", "TLS"),
@@ -81,17 +80,12 @@ pub const LATER: &[LaterCommand] = &[
     ("set ssl ocsp-response", "TLS"),
     ("set ssl tls-key", "TLS"),
     ("set table", "stick tables"),
-    ("show activity", "profiling"),
     ("show anon", "anonymised output"),
     ("show cache", "the cache"),
     ("show default-server", "commands about defaults"),
     ("show defaults", "commands about defaults"),
     ("show dev", "debugging commands"),
-    ("show fd", "debugging commands"),
-    ("show libs", "debugging commands"),
     ("show peers", "peers"),
-    ("show pools", "profiling"),
-    ("show profiling", "profiling"),
     ("show quic", "QUIC"),
     ("show resolvers", "resolvers"),
     ("show ssl ca-file", "TLS"),
@@ -104,15 +98,32 @@ pub const LATER: &[LaterCommand] = &[
     ("show ssl providers", "TLS"),
     ("show ssl sni", "TLS"),
     ("show table", "stick tables"),
-    ("show tasks", "profiling"),
-    ("show threads", "debugging commands"),
     ("show tls-keys", "TLS"),
     ("show trace", "tracing"),
     ("trace", "tracing"),
     ("unpublish backend", "proxies added while running"),
     ("update ssl ocsp-response", "TLS"),
-    ("wait", "servers added while running"),
 ];
+
+/// Lists that can only be empty as long as no configuration can bring something into them, and how they are shown then.
+const NOTHING: &[(&str, &str)] = &[
+    ("show cache", ""),
+    ("show peers", ""),
+    ("show resolvers", ""),
+    ("show ssl ca-file", "# filename\n"),
+    ("show ssl cert", ""),
+    ("show ssl crl-file", "# filename\n"),
+    ("show ssl crt-list", ""),
+    ("show table", ""),
+    ("show tls-keys", "# id (file)\n"),
+];
+
+/// The empty list that a command shows which asks for all there is.
+pub(super) fn nothing(name: &str, words: &[&str]) -> Option<&'static str> {
+    let asks_for_all = name.split(' ').count() == words.len();
+    let (_, text) = NOTHING.iter().find(|(n, _)| *n == name)?;
+    asks_for_all.then_some(*text)
+}
 
 /// The command with the longest name that the words begin with.
 pub(super) fn find(words: &[&str]) -> Option<&'static LaterCommand> {

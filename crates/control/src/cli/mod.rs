@@ -1,10 +1,11 @@
 //! The runtime command line (management guide, chapter 9.3): one table of commands, from which help, completion of
 //! wrong words and `-dKcli` are made.
 //!
-//! `show` reads, `server` and `process` change servers, frontends and the process, `sessions` lists and ends sessions, `lists` changes maps and ACLs; `later`
+//! `show` reads, `inside` looks at the process itself, `server` and `process` change servers, frontends and the process, `sessions` lists and ends sessions, `lists` changes maps and ACLs; `later`
 //! names what is still to come.
 
 mod dynamic;
+mod inside;
 mod later;
 mod lists;
 mod process;
@@ -12,6 +13,7 @@ mod server;
 mod sessions;
 mod show;
 
+pub use dynamic::{Wait, waited};
 pub use later::{LATER, LaterCommand};
 pub use show::{EventFlags, followed};
 
@@ -20,6 +22,7 @@ use sluice_engine::Runtime;
 use sluice_expr::env::Now;
 use sluice_expr::{ProxyId, ServerId};
 
+use crate::inside::{DescriptorRow, WorkerRow};
 use crate::sessions::SessionRow;
 
 /// One connection's state.
@@ -61,6 +64,12 @@ pub trait Host {
     fn ring(&self, name: &str) -> Option<Vec<Vec<u8>>>;
     /// The sessions that have a stream now.
     fn sessions(&self) -> Vec<SessionRow>;
+    /// What each worker is doing, in their order.
+    fn workers(&self) -> Vec<WorkerRow>;
+    /// The process's descriptors.
+    fn descriptors(&self) -> Vec<DescriptorRow>;
+    /// The object files the process consists of, a line each (`show libs`).
+    fn libraries(&self) -> String;
     /// Ends a session; false when there is none of that number.
     fn shutdown_session(&self, id: u64) -> bool;
     /// Closes a frontend's listening sockets for good.
@@ -159,6 +168,7 @@ pub fn commands() -> impl Iterator<Item = &'static Command> {
         .chain(server::COMMANDS)
         .chain(dynamic::COMMANDS)
         .chain(process::COMMANDS)
+        .chain(inside::COMMANDS)
         .chain(sessions::COMMANDS)
         .chain(lists::COMMANDS)
         .chain(SESSION)
@@ -336,6 +346,7 @@ pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer 
             answer((c.run)(&mut call))
         }
         None => answer(match later::find(&words) {
+            Some((name, _)) if let Some(text) = later::nothing(name, &words) => text.to_owned(),
             Some((name, part)) => {
                 format!("'{name}' is not implemented by Sluice yet: it comes with {part}.\n")
             }

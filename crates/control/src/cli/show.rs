@@ -312,23 +312,33 @@ fn servers_conn(c: &mut Call<'_>) -> String {
         Ok(l) => l,
         Err(e) => return e,
     };
-    let mut out = "# bkname/svname bkid/svid addr port - purge_delay used_cur used_max need_est unsafe_nb safe_nb idle_lim idle_cur idle_per_thr[1]\n".to_string();
+    let mut out = format!(
+        "# bkname/svname bkid/svid addr port - purge_delay used_cur used_max need_est unsafe_nb safe_nb idle_lim idle_cur idle_per_thr[{}]\n",
+        c.rt().workers
+    );
+    let workers = c.host.workers();
     for (puid, p) in list {
         for s in &p.servers {
             let (addr, port) = addr_and_port(s);
-            let idle = s.idle_conns.load(Relaxed).max(0);
-            let _ = writeln!(
+            let idle = s.idle.total();
+            // those that carried a second request are known to survive being kept
+            let kept = workers.iter().flat_map(|w| &w.idle);
+            let safe: u32 = kept.filter(|k| k.server == s.id).map(|k| k.reused).sum();
+            let _ = write!(
                 out,
-                "{}/{} {puid}/{} {addr} {port} - {} {} {} {} {idle} 0 {} {idle} {idle}",
+                "{}/{} {puid}/{} {addr} {port} - {} {} {} {} {} {safe} {} {idle}",
                 p.name,
                 s.name,
                 s.conf.id,
                 s.conf.pool_purge_delay_ms,
                 s.counters.sessions.now(),
-                s.counters.sessions.max(),
-                i64::from(s.counters.sessions.now()) + idle,
+                s.idle.most().max(s.counters.sessions.now()),
+                s.idle.needed(),
+                idle.saturating_sub(safe),
                 s.conf.pool_max_conn.unwrap_or(-1),
             );
+            (0..c.rt().workers).for_each(|w| _ = write!(out, " {}", s.idle.at(w)));
+            out.push('\n');
         }
     }
     out

@@ -4,6 +4,7 @@ pub mod assign;
 pub mod connect;
 pub mod hash;
 pub mod pool;
+pub mod takeover;
 
 use std::rc::Rc;
 

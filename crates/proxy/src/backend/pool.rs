@@ -1,11 +1,12 @@
 //! Idle server connections of one worker, kept for the next request (`http-reuse`, `pool-*`).
 
 use std::cell::RefCell;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_engine::Runtime;
 use sluice_engine::servers::Slots;
-use sluice_expr::ServerId;
+use sluice_expr::{ProxyId, ServerId};
 
 use super::ServerConn;
 use crate::clock;
@@ -14,12 +15,7 @@ use crate::worker::Worker;
 /// All servers' idle connections on this worker.
 pub struct Pools {
     /// By proxy, then server.
-    by_server: Vec<Slots<RefCell<Vec<IdleConn>>>>,
-}
-
-struct IdleConn {
-    conn: Box<ServerConn>,
-    since_us: u64,
+    by_server: Vec<Slots<RefCell<Vec<Box<ServerConn>>>>>,
 }
 
 impl Pools {
@@ -32,7 +28,7 @@ impl Pools {
         Pools { by_server }
     }
 
-    fn pool(&self, id: ServerId) -> Option<&RefCell<Vec<IdleConn>>> {
+    fn pool(&self, id: ServerId) -> Option<&RefCell<Vec<Box<ServerConn>>>> {
         self.by_server
             .get(id.backend.0 as usize)?
             .get_or_init(id.index as usize, RefCell::default)
@@ -53,10 +49,10 @@ impl Pools {
                 let mut pool = pool.borrow_mut();
                 let at = pool
                     .iter()
-                    .rposition(|c| c.conn.key == key && (!proven || c.conn.reused))?;
-                pool.remove(at).conn
+                    .rposition(|c| c.key == key && (!proven || c.reused))?;
+                pool.remove(at)
             };
-            w.runtime().server(id).idle_conns.fetch_sub(1, Relaxed);
+            w.runtime().server(id).idle.add(w.id, -1);
             if is_alive(&conn) {
                 conn.mark_reused();
                 return Some(conn);
@@ -73,25 +69,27 @@ impl Pools {
         let full = server
             .conf
             .pool_max_conn
-            .is_some_and(|max| max >= 0 && server.idle_conns.load(Relaxed) >= max);
+            .is_some_and(|max| max >= 0 && i64::from(server.idle.total()) >= max);
         let reused_enough = server
             .conf
             .max_reuse
             .is_some_and(|max| max >= 0 && conn.requests > max as u64);
         let short = w.runtime().counters.fd_shortage.load(Relaxed) > 0;
-        if full || reused_enough || short || w.is_stopping() {
+        // `pool-purge-delay 0`: nothing is kept
+        let never = server.conf.pool_purge_delay_ms == 0;
+        // one is always worth it, more are where as many are used at once
+        let used = server.counters.sessions.now();
+        let wanted = server.idle.wants_one(used, server.conf.pool_low_conn);
+        let spare = !wanted && !pool.borrow().is_empty();
+        if full || never || spare || reused_enough || short || w.is_stopping() {
             return Some(conn);
         }
-        server.idle_conns.fetch_add(1, Relaxed);
-        pool.borrow_mut().push(IdleConn {
-            conn,
-            since_us: clock::now_us(),
-        });
+        server.idle.add(w.id, 1);
+        pool.borrow_mut().push(conn);
         None
     }
 
-    /// Closes what the servers closed, and of what was idle for longer than `pool-purge-delay` the older half. Called
-    /// every second.
+    /// Closes what the servers closed, and what traffic does not need any more. Called every second.
     pub fn sweep(&self, w: &Worker) {
         let now_us = clock::read().mono_us;
         let shortage = fd_shortage(w.runtime());
@@ -104,21 +102,38 @@ impl Pools {
                 }
                 let server = &w.runtime().proxies[p].servers[i];
                 let before = pool.len();
-                pool.retain(|c| is_alive(&c.conn));
-                let delay_us = server.conf.pool_purge_delay_ms.saturating_mul(1000);
-                let is_old = |c: &&IdleConn| now_us.saturating_sub(c.since_us) > delay_us;
-                let old = pool.iter().take_while(is_old).count();
-                let spare = (pool.len()).saturating_sub(server.conf.pool_low_conn as usize);
-                pool.drain(..old.div_ceil(2).min(spare));
+                pool.retain(|c| is_alive(c));
+                // the oldest first, and each worker its share
+                let used = server.counters.sessions.now();
+                let delay_ms = server.conf.pool_purge_delay_ms;
+                let excess = server.idle.excess(used, now_us / 1000, delay_ms);
+                let excess = excess.saturating_sub(server.conf.pool_low_conn) as usize;
+                let share = (excess * before).div_ceil(server.idle.total().max(1) as usize);
+                let at = pool.len().min(share);
+                pool.drain(..at);
                 if shortage > 1 {
                     let half = pool.len().div_ceil(2);
                     pool.drain(..half);
                 }
-                server
-                    .idle_conns
-                    .fetch_sub((before - pool.len()) as i64, Relaxed);
+                server.idle.add(w.id, pool.len() as i32 - before as i32);
             }
         }
+    }
+
+    /// What is kept for each server, and its descriptors.
+    pub fn kept(&self) -> impl Iterator<Item = (ServerId, Vec<(RawFd, bool)>)> {
+        let servers = self.by_server.iter().zip(0..);
+        servers.flat_map(|(servers, p)| {
+            servers.iter().map(move |(i, pool)| {
+                let id = ServerId {
+                    backend: ProxyId(p),
+                    index: i as u32,
+                };
+                let pool = pool.borrow();
+                let conns = pool.iter().map(|c| (c.io.as_raw_fd(), c.reused));
+                (id, conns.collect())
+            })
+        })
     }
 
     /// Closes all idle connections to a server that went down, or all at the stop.
@@ -128,7 +143,7 @@ impl Pools {
                 let server = &w.runtime().proxies[p].servers[i];
                 if only.is_none_or(|id| id == server.id) {
                     let mut pool = pool.borrow_mut();
-                    server.idle_conns.fetch_sub(pool.len() as i64, Relaxed);
+                    server.idle.add(w.id, -(pool.len() as i32));
                     pool.clear();
                 }
             }
@@ -139,8 +154,7 @@ impl Pools {
 /// Compares the descriptors of connections with `tune.pool-low-fd-ratio` and `tune.pool-high-fd-ratio`. A client's
 /// connection counts for two.
 fn fd_shortage(rt: &Runtime) -> u8 {
-    let idle =
-        |s: &std::sync::Arc<sluice_engine::ServerState>| s.idle_conns.load(Relaxed).max(0) as u64;
+    let idle = |s: &std::sync::Arc<sluice_engine::ServerState>| u64::from(s.idle.total());
     let idle: u64 = rt.proxies.iter().flat_map(|p| &p.servers).map(idle).sum();
     let used = (u64::from(rt.counters.conns.now()) * 2 + idle) * 100;
     let tune = &rt.model.global.tune;

@@ -21,6 +21,11 @@ pub struct BufPool {
 }
 
 impl BufPool {
+    /// How many wait to be lent.
+    pub fn kept(&self) -> usize {
+        self.free.borrow().len()
+    }
+
     /// Lends an empty buffer.
     pub fn lend(self: &Rc<Self>) -> Buf {
         let bytes = self

@@ -13,4 +13,4 @@ pub mod transport;
 pub use buf::{Buf, BufPool};
 pub use pipe::{Pipe, PipePool};
 pub use timer::{Deadline, Timer, after_ms, earlier, since};
-pub use transport::{Fail, Transport};
+pub use transport::{Detached, Fail, Transport};

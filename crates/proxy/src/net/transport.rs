@@ -29,6 +29,12 @@ pub enum Socket {
     Unix(UnixStream),
 }
 
+/// A socket that is in no event loop.
+pub enum Detached {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
 /// Why an operation on a connection ended without its result.
 #[derive(Debug)]
 pub enum Fail {
@@ -64,6 +70,26 @@ impl From<UnixStream> for Transport {
 }
 
 impl Transport {
+    /// Takes the socket out of this worker's event loop, for another's.
+    pub fn detach(self) -> io::Result<Detached> {
+        if self.posted.get() != 0 && !outbox::has_left(self.as_raw_fd(), self.posted.get()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let fd = self.as_fd().try_clone_to_owned()?;
+        Ok(match self.socket {
+            Socket::Tcp(_) => Detached::Tcp(fd.into()),
+            Socket::Unix(_) => Detached::Unix(fd.into()),
+        })
+    }
+
+    /// Takes a socket into this worker's event loop.
+    pub fn attach(socket: Detached) -> io::Result<Self> {
+        Ok(match socket {
+            Detached::Tcp(s) => TcpStream::from_std(s)?.into(),
+            Detached::Unix(s) => UnixStream::from_std(s)?.into(),
+        })
+    }
+
     pub fn socket(&self) -> &Socket {
         &self.socket
     }

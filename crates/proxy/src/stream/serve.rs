@@ -9,6 +9,7 @@ use super::reply::Local;
 use crate::backend::assign::{self, Attempts, NoServer};
 use crate::backend::connect::{self, ConnectFail};
 use crate::backend::pool::is_alive;
+use crate::backend::takeover;
 use crate::backend::{ServerConn, Slot};
 use crate::net::{Timer, after_ms};
 use crate::session::Client;
@@ -32,6 +33,16 @@ impl Unserved {
                 | Unserved::NotConnected(ConnectFail::ClientGone)
         )
     }
+}
+
+/// What a stream finds when it looks for an idle connection.
+enum Reusable {
+    None,
+    Mine(Box<ServerConn>),
+    /// Another worker may have one.
+    Others {
+        proven: bool,
+    },
 }
 
 impl Stream {
@@ -64,9 +75,22 @@ impl Stream {
                 return Err(Unserved::Redirect(local));
             }
             let key = self.connection_key(be);
-            if let Some(conn) = slot.as_ref().and_then(|s| self.reusable(client, s, key)) {
-                self.connected(&conn);
-                return Ok((slot, conn));
+            if let Some(slot_of) = &slot {
+                match self.reusable(client, slot_of, key) {
+                    Reusable::Mine(conn) => {
+                        self.connected(&conn);
+                        return Ok((slot, conn));
+                    }
+                    Reusable::Others { proven } => {
+                        let taking = takeover::take_over(&w, slot_of.server, key, proven);
+                        if let Some(conn) = Box::pin(taking).await {
+                            self.tick();
+                            self.connected(&conn);
+                            return Ok((slot, conn));
+                        }
+                    }
+                    Reusable::None => {}
+                }
             }
             let made = match &slot {
                 Some(slot) => {
@@ -199,15 +223,15 @@ impl Stream {
     }
 
     /// An idle connection this stream may use (`http-reuse`).
-    fn reusable(&self, client: &mut Client, slot: &Slot, key: u64) -> Option<Box<ServerConn>> {
+    fn reusable(&self, client: &mut Client, slot: &Slot, key: u64) -> Reusable {
         // a TCP stream's bytes have no end that would leave a connection over
         if !self.is_http || self.server_mode() != ConnMode::KeepAlive {
-            return None;
+            return Reusable::None;
         }
         if let Some(mut own) = client.own.take() {
             if own.server == Some(slot.server) && own.key == key && is_alive(&own) {
                 own.mark_reused();
-                return Some(own);
+                return Reusable::Mine(own);
             }
         }
         let be = self.backend();
@@ -220,7 +244,17 @@ impl Stream {
         };
         // a client's first request can only be trusted to a connection that did not close when it was used again
         let proven = first && !mine && be.http_reuse == HttpReuse::Aggressive;
-        allowed.then(|| self.w.pools.take(&self.w, slot.server, key, proven))?
+        if !allowed {
+            return Reusable::None;
+        }
+        if let Some(conn) = self.w.pools.take(&self.w, slot.server, key, proven) {
+            return Reusable::Mine(conn);
+        }
+        let idle = &self.w.runtime().server(slot.server).idle;
+        match idle.holder_after(self.w.id) {
+            Some(_) if self.w.model().global.tune.idle_pool_shared => Reusable::Others { proven },
+            _ => Reusable::None,
+        }
     }
 
     /// What a new connection would tell the server of this client, as a number: the source address, the PROXY header,

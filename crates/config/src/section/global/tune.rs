@@ -62,8 +62,9 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("tune.vars.check-max-size", G, "<size>", "bytes a health check's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_check_max)).awaits("limits of check variables"),
     harmless("tune.pattern.cache-size", G, "lookups are indexed and need no cache")
         .doc("<number>", "entries of the cache of slow pattern lookups"),
-    harmless("tune.idle-pool.shared", G, "idle server connections always belong to the worker that made them")
-        .doc("{ on | off }", "idle server connections are shared between workers"),
+    kw("tune.idle-pool.shared", G, "{ on | off }", "workers take idle server connections from each other", |cx, line| {
+        if let Some(on) = cx.on_off(line, 1) { cx.global().tune.idle_pool_shared = on; }
+    }),
     kw("tune.max-checks-per-thread", G, "<number>", "most health checks a worker runs at once; 0: no limit", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, MAX) { cx.global().tune.max_checks_per_thread = n; }
     }).awaits("limits of concurrent checks"),
