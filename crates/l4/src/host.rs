@@ -51,6 +51,10 @@ impl Host for Machine {
     fn executable_exists(&self, path: &str) -> Option<bool> {
         Some(executable(path).is_some())
     }
+
+    fn user_exists(&self, name: &str) -> bool {
+        user(name, None).is_some()
+    }
 }
 
 /// The file that a program's name means.

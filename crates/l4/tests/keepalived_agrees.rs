@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-/// A machine with eth0 and lo, whose programs are /bin's.
+/// A machine with eth0 and lo, whose programs are /bin's, but for those whose names say that they are not.
 struct Usual;
 
 impl Host for Usual {
@@ -20,7 +20,7 @@ impl Host for Usual {
         Some(matches!(name, "eth0" | "lo"))
     }
     fn executable_exists(&self, path: &str) -> Option<bool> {
-        Some(path.starts_with("/bin/"))
+        Some(path.starts_with("/bin/") && !path.contains("not"))
     }
 }
 

@@ -4,7 +4,8 @@
 //! are checked by address with whatever certificate they have. TLS is 1.2 or 1.3 (rustls); older servers fail the check.
 
 use super::md5::md5;
-use super::probe::{connect, fail};
+use super::probe::fail;
+use super::reach::connect;
 use crate::config::model::{Checker, HttpCheck, HttpVersion, Identity, Url};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};

@@ -1,18 +1,13 @@
 //! Asking a server whether it works: one function a checker, each bounded in time by its caller and in bytes here.
 
-use crate::check::http;
-use crate::config::model::{Checker, CheckerKind, FileCheck, MiscCheck, UdpCheck};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use super::datagram::{datagram, dns, ping};
+use super::reach::reach;
+use super::{http, smtp};
+use crate::config::model::{Checker, CheckerKind, FileCheck, MiscCheck};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Mutex;
+use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
-
-const LINE_MAX: usize = 4096;
 
 /// What a probe found: nothing wrong (and perhaps a weight), or why not.
 pub type Outcome = Result<Option<Weight>, String>;
@@ -40,7 +35,9 @@ pub async fn probe(checker: &Checker, target: SocketAddr, limit: Duration) -> Ou
         match &checker.kind {
             CheckerKind::Tcp => reach(checker, to, limit).await.map(|()| None),
             CheckerKind::Http(check) => http::pages(checker, check, to).await.map(|()| None),
-            CheckerKind::Smtp { helo } => smtp(checker, to, helo.as_deref()).await.map(|()| None),
+            CheckerKind::Smtp { helo } => smtp::check(checker, to, helo.as_deref())
+                .await
+                .map(|()| None),
             CheckerKind::Dns { record, name } => {
                 dns(checker, to, *record, name).await.map(|()| None)
             }
@@ -64,301 +61,12 @@ pub async fn probe(checker: &Checker, target: SocketAddr, limit: Duration) -> Ou
     }
 }
 
-fn no_answer(limit: Duration) -> String {
+pub(super) fn no_answer(limit: Duration) -> String {
     format!("no answer within {limit:?}")
 }
 
 pub(super) fn fail(what: &str) -> impl Fn(io::Error) -> String + '_ {
     move |e| format!("{what}: {e}")
-}
-
-/// A socket bound and marked as the checker says.
-fn socket(
-    checker: &Checker,
-    to: SocketAddr,
-    kind: Type,
-    protocol: Option<Protocol>,
-) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(to), kind.nonblocking(), protocol)?;
-    if let Some(name) = &checker.bind_interface {
-        socket.bind_device(Some(name.as_bytes()))?;
-    }
-    if let Some(mark) = checker.fwmark {
-        socket.set_mark(mark)?;
-    }
-    if checker.bind_ip.is_some() || checker.bind_port.is_some() {
-        let any = if to.is_ipv4() {
-            IpAddr::from([0; 4])
-        } else {
-            IpAddr::from([0; 16])
-        };
-        socket.set_reuse_address(true)?;
-        socket.bind(&SockAddr::from(SocketAddr::new(
-            checker.bind_ip.unwrap_or(any),
-            checker.bind_port.unwrap_or(0),
-        )))?;
-    }
-    Ok(socket)
-}
-
-pub(super) async fn connect(checker: &Checker, to: SocketAddr) -> Result<TcpStream, String> {
-    let socket = socket(checker, to, Type::STREAM, None).map_err(fail("socket"))?;
-    let socket = tokio::net::TcpSocket::from_std_stream(socket.into());
-    let stream = socket.connect(to).await.map_err(fail("connect"))?;
-    // Closing with a reset leaves no TIME_WAIT behind for the thousands of probes that follow.
-    let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-    Ok(stream)
-}
-
-/// Connects and no more. Ten thousand of these shall cost little: the answer to a SYN is usually there at the next beat, so the
-/// socket is looked at once before the runtime is asked to watch it; and then it serves the next check.
-async fn reach(checker: &Checker, to: SocketAddr, limit: Duration) -> Result<(), String> {
-    let plain = checker.bind_interface.is_none()
-        && checker.fwmark.is_none()
-        && checker.bind_ip.is_none()
-        && checker.bind_port.is_none();
-    let spare = plain.then(|| SPARE.take(to)).flatten();
-    let socket = match spare {
-        Some(s) => s,
-        None => socket(checker, to, Type::STREAM, None).map_err(fail("socket"))?,
-    };
-    match socket.connect(&SockAddr::from(to)) {
-        Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => {
-            return Err(format!("connect: {e}"));
-        }
-        _ => {}
-    }
-    tokio::time::sleep_until(next_beat(Duration::ZERO)).await;
-    let mut events = [PollFd::new(&socket, PollFlags::OUT)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let decided = poll(&mut events, Some(&now)).is_ok_and(|n| n > 0);
-    let failed = events[0]
-        .revents()
-        .intersects(PollFlags::ERR | PollFlags::HUP);
-    if decided && !failed {
-        // Disconnecting resets, as the linger below does.
-        if plain && rustix::net::connect_unspec(&socket).is_ok() {
-            SPARE.put(to, socket);
-        } else {
-            let _ = socket.set_linger(Some(Duration::ZERO));
-        }
-        return Ok(());
-    }
-    if !decided {
-        // Closing with a reset leaves no TIME_WAIT behind for the thousands of probes that follow.
-        let _ = socket.set_linger(Some(Duration::ZERO));
-        let stream = TcpStream::from_std(socket.into()).map_err(fail("socket"))?;
-        match timeout(limit, stream.writable()).await {
-            Ok(ready) => ready.map_err(fail("connect"))?,
-            Err(_) => return Err(no_answer(limit)),
-        }
-        let error = stream.take_error().map_err(fail("connect"))?;
-        return error.map_or(Ok(()), |e| Err(format!("connect: {e}")));
-    }
-    match socket.take_error().map_err(fail("connect"))? {
-        Some(e) => Err(format!("connect: {e}")),
-        None => Ok(()),
-    }
-}
-
-/// Sockets that were connected and are so no more: half of what a check costs the kernel is making and closing them.
-struct Spare([Mutex<Vec<Socket>>; 2]);
-
-static SPARE: Spare = Spare([Mutex::new(Vec::new()), Mutex::new(Vec::new())]);
-/// As many as are under way between two beats, at ten thousand servers every five seconds, twice.
-const SPARE_MAX: usize = 64;
-
-impl Spare {
-    fn of(&self, to: SocketAddr) -> Option<std::sync::MutexGuard<'_, Vec<Socket>>> {
-        self.0[usize::from(to.is_ipv6())].lock().ok()
-    }
-    fn take(&self, to: SocketAddr) -> Option<Socket> {
-        self.of(to)?.pop()
-    }
-    fn put(&self, to: SocketAddr, socket: Socket) {
-        if let Some(mut list) = self.of(to).filter(|l| l.len() < SPARE_MAX) {
-            list.push(socket);
-        }
-    }
-}
-
-/// Checks begin, and short waits end, in time with each other: one awakening for all that are due.
-const BEAT_MS: u64 = 25;
-
-/// The first beat after `wait`.
-pub fn next_beat(wait: Duration) -> tokio::time::Instant {
-    static FIRST: std::sync::OnceLock<tokio::time::Instant> = std::sync::OnceLock::new();
-    let first = *FIRST.get_or_init(tokio::time::Instant::now);
-    let end = tokio::time::Instant::now() + wait;
-    // Short intervals are meant as they are.
-    if !wait.is_zero() && wait < Duration::from_millis(8 * BEAT_MS) {
-        return end;
-    }
-    let at = end.duration_since(first);
-    let beats = at.as_millis() as u64 / BEAT_MS + 1;
-    first + Duration::from_millis(beats * BEAT_MS)
-}
-
-async fn smtp(checker: &Checker, to: SocketAddr, helo: Option<&str>) -> Result<(), String> {
-    let mut stream = connect(checker, to).await?;
-    expect(&mut stream, "220").await?;
-    let name = helo.unwrap_or("localhost");
-    stream
-        .write_all(format!("HELO {name}\r\n").as_bytes())
-        .await
-        .map_err(fail("write"))?;
-    expect(&mut stream, "250").await?;
-    // Good manners; whether it is answered does not matter.
-    let _ = stream.write_all(b"QUIT\r\n").await;
-    Ok(())
-}
-
-/// Reads one reply (all lines of it) and compares its code.
-async fn expect(stream: &mut TcpStream, code: &str) -> Result<(), String> {
-    let mut line = Vec::new();
-    loop {
-        let byte = stream.read_u8().await.map_err(fail("read"))?;
-        line.push(byte);
-        if line.len() > LINE_MAX {
-            return Err("a reply without end".into());
-        }
-        if byte == b'\n' {
-            if line.get(3) != Some(&b'-') {
-                break;
-            }
-            line.clear();
-        }
-    }
-    if line.starts_with(code.as_bytes()) {
-        return Ok(());
-    }
-    Err(format!(
-        "expected {code}, got {}",
-        String::from_utf8_lossy(&line).trim()
-    ))
-}
-
-fn udp(checker: &Checker, to: SocketAddr) -> Result<UdpSocket, String> {
-    let make = || -> io::Result<UdpSocket> {
-        let socket = socket(checker, to, Type::DGRAM, None)?;
-        socket.connect(&SockAddr::from(to))?;
-        UdpSocket::from_std(socket.into())
-    };
-    make().map_err(fail("socket"))
-}
-
-/// RFC 1035: a question; any answer to it without an error will do.
-async fn dns(checker: &Checker, to: SocketAddr, record: u16, name: &str) -> Result<(), String> {
-    let socket = udp(checker, to)?;
-    let id = socket.local_addr().map_or(0x5ca1, |a| a.port());
-    let mut query = id.to_be_bytes().to_vec();
-    query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-    for label in name.split('.').filter(|l| !l.is_empty()) {
-        query.push(label.len() as u8);
-        query.extend(label.as_bytes());
-    }
-    query.push(0);
-    query.extend(record.to_be_bytes());
-    query.extend([0, 1]);
-    socket.send(&query).await.map_err(fail("send"))?;
-    let mut answer = [0; 1500];
-    loop {
-        let n = socket.recv(&mut answer).await.map_err(fail("receive"))?;
-        let [a, b, flags, more, ..] = answer;
-        // Strays and echoes are not our answer.
-        if n < 12 || [a, b] != id.to_be_bytes() || flags & 0x80 == 0 {
-            continue;
-        }
-        return match more & 0xf {
-            0 => Ok(()),
-            code => Err(format!("response code {code}")),
-        };
-    }
-}
-
-async fn datagram(
-    checker: &Checker,
-    to: SocketAddr,
-    check: &UdpCheck,
-    limit: Duration,
-) -> Result<(), String> {
-    let socket = udp(checker, to)?;
-    let payload = check
-        .payload
-        .clone()
-        .unwrap_or_else(|| b"sluice-l4 health check".to_vec());
-    socket.send(&payload).await.map_err(fail("send"))?;
-    let mut answer = vec![0; 65536];
-    match timeout(limit, socket.recv(&mut answer)).await {
-        Err(_) if check.require_reply => Err("no reply".into()),
-        Err(_) => Ok(()),
-        // An ICMP error comes back as one of the socket.
-        Ok(Err(e)) => Err(format!("receive: {e}")),
-        Ok(Ok(n)) if check.require_reply => {
-            if n < usize::from(check.reply_min) || n > usize::from(check.reply_max) {
-                return Err(format!("a reply of {n} bytes"));
-            }
-            let same = check
-                .reply
-                .iter()
-                .zip(&answer[..n])
-                .all(|((value, mask), byte)| value & mask == byte & mask);
-            if same {
-                Ok(())
-            } else {
-                Err("the reply differs".into())
-            }
-        }
-        Ok(Ok(_)) => Ok(()),
-    }
-}
-
-async fn ping(checker: &Checker, to: IpAddr) -> Result<(), String> {
-    let v4 = to.is_ipv4();
-    let protocol = if v4 {
-        Protocol::ICMPV4
-    } else {
-        Protocol::ICMPV6
-    };
-    let address = SocketAddr::new(to, 0);
-    let socket = socket(checker, address, Type::RAW, Some(protocol)).map_err(fail("socket"))?;
-    socket
-        .connect(&SockAddr::from(address))
-        .map_err(fail("connect"))?;
-    // A connected raw socket is read like a datagram socket.
-    let socket = UdpSocket::from_std(socket.into()).map_err(fail("socket"))?;
-    // Our process and this probe: replies to others come to this socket too.
-    let id = (std::process::id() as u16) ^ (std::ptr::from_ref(checker) as usize >> 4) as u16;
-    let mut echo = vec![if v4 { 8 } else { 128 }, 0, 0, 0];
-    echo.extend(id.to_be_bytes());
-    echo.extend([0, 1]);
-    echo.extend(b"sluice-l4");
-    if v4 {
-        let mut sum = crate::vrrp::packet::Sum::default();
-        sum.add(&echo);
-        echo[2..4].copy_from_slice(&sum.finish().to_be_bytes());
-    }
-    socket.send(&echo).await.map_err(fail("send"))?;
-    let mut buffer = [0; 1500];
-    loop {
-        let n = socket.recv(&mut buffer).await.map_err(fail("receive"))?;
-        let packet = buffer.get(..n).unwrap_or_default();
-        let header = if v4 {
-            usize::from(packet.first().copied().unwrap_or(0) & 0xf) * 4
-        } else {
-            0
-        };
-        let icmp = packet.get(header..).unwrap_or_default();
-        let [kind, _, _, _, a, b, ..] = icmp else {
-            continue;
-        };
-        if *kind == (if v4 { 0 } else { 129 }) && [*a, *b] == id.to_be_bytes() {
-            return Ok(());
-        }
-    }
 }
 
 /// keepalived.conf(5), track files: with weight 0 a number other than 0 is a failure; otherwise number times weight is added to
@@ -412,7 +120,9 @@ async fn program(check: &MiscCheck) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::net::TcpListener;
+    use crate::config::model::UdpCheck;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, UdpSocket};
 
     fn run<T>(work: impl Future<Output = T>) -> T {
         tokio::runtime::Builder::new_current_thread()

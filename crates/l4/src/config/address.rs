@@ -1,4 +1,4 @@
-//! Lines of `virtual_ipaddress`, `static_ipaddress`, `virtual_routes` and `static_routes`: the language of ip(8).
+//! Lines of `virtual_ipaddress` and `static_ipaddress`: the language of ip-address(8).
 
 use super::diagnostic::Severity;
 use super::keyword::Args;
@@ -54,6 +54,10 @@ fn options(address: &mut VirtualAddress, e: &mut Args<'_, '_>) {
                     return;
                 };
                 match scope(&value.text) {
+                    // The kernel derives IPv6's from the address.
+                    Some(s) if s != 0 && address.ip.is_ipv6() => {
+                        e.dubious_at(value, "an IPv6 address tells its scope itself");
+                    }
                     Some(s) => address.scope = s,
                     None => e.error_at(value, format!("scope '{}' is unknown", value.text)),
                 }
@@ -65,13 +69,13 @@ fn options(address: &mut VirtualAddress, e: &mut Args<'_, '_>) {
                 let Some(value) = e.word("an address") else {
                     return;
                 };
-                address.peer =
-                    network(&value.text).filter(|(ip, _)| ip.is_ipv4() == address.ip.is_ipv4());
+                let peer = network(&value.text);
+                address.peer = peer.filter(|(ip, _)| ip.is_ipv4() == address.ip.is_ipv4());
                 if address.peer.is_none() {
-                    e.error_at(
-                        value,
-                        format!("'{}' is not an address of that family", value.text),
-                    );
+                    let message = format!("'{}' is not an address of that family", value.text);
+                    e.error_at(value, message);
+                } else if value.text.contains('/') {
+                    e.dubious_at(value, "keepalived reads no prefix length here");
                 }
             }
             "preferred_lft" => {
@@ -104,7 +108,7 @@ const IFA_F_HOMEADDRESS: u32 = 0x10;
 const IFA_F_MANAGETEMPADDR: u32 = 0x100;
 const IFA_F_MCAUTOJOIN: u32 = 0x400;
 
-fn unsupported(e: &mut Args<'_, '_>, word: &Word) {
+pub fn unsupported(e: &mut Args<'_, '_>, word: &Word) {
     e.cx.report(
         Severity::Unsupported,
         Some(word.place()),
@@ -159,7 +163,7 @@ pub fn table(e: &mut Args<'_, '_>) -> Option<u32> {
 }
 
 /// Names of /etc/iproute2/rt_scopes, and numbers.
-fn scope(name: &str) -> Option<u8> {
+pub fn scope(name: &str) -> Option<u8> {
     match name {
         "global" => Some(0),
         "site" => Some(200),
@@ -168,97 +172,4 @@ fn scope(name: &str) -> Option<u8> {
         "nowhere" => Some(255),
         number => number.parse().ok(),
     }
-}
-
-/// Reads each line of the block as a route.
-pub fn routes(list: &mut Vec<Route>, a: &mut Args<'_, '_>) {
-    for node in a.block() {
-        let mut e = Args {
-            node,
-            at: 0,
-            cx: a.cx,
-        };
-        if let Some(route) = route(&mut e) {
-            list.push(route);
-        }
-    }
-}
-
-fn route(e: &mut Args<'_, '_>) -> Option<Route> {
-    let mut route = Route {
-        destination: None,
-        ipv6: false,
-        kind: RouteKind::Unicast,
-        gateway: None,
-        source: None,
-        device: None,
-        table: None,
-        metric: None,
-        scope: None,
-        on_link: false,
-    };
-    let mut seen = false;
-    while let Some(word) = e.optional() {
-        match word.text.as_str() {
-            "blackhole" => route.kind = RouteKind::Blackhole,
-            "unreachable" => route.kind = RouteKind::Unreachable,
-            "prohibit" => route.kind = RouteKind::Prohibit,
-            "unicast" => {}
-            "inet6" => route.ipv6 = true,
-            "inet" => {}
-            "to" => {}
-            "via" | "gw" => {
-                if e.peek()
-                    .is_some_and(|w| w.text == "inet" || w.text == "inet6")
-                {
-                    e.optional();
-                }
-                route.gateway = Some(e.address()?);
-            }
-            "src" => route.source = Some(e.address()?),
-            "dev" | "oif" => route.device = Some(e.interface()?),
-            "table" => route.table = Some(table(e)?),
-            "metric" | "priority" | "preference" => route.metric = e.number_u32(0..=u32::MAX),
-            "scope" => {
-                let value = e.word("a scope")?;
-                route.scope = scope(&value.text);
-                if route.scope.is_none() {
-                    e.error_at(value, format!("scope '{}' is unknown", value.text));
-                }
-            }
-            "onlink" => route.on_link = true,
-            "no_track" => {}
-            "tos" | "protocol" | "mtu" | "hoplimit" | "advmss" | "rtt" | "rttvar"
-            | "reordering" | "window" | "cwnd" | "ssthresh" | "realms" | "rto_min" | "initcwnd"
-            | "initrwnd" | "features" | "vrf" | "weight" | "nexthop" | "or" | "encap"
-            | "expires" | "congctl" | "quickack" | "pref" | "fastopen_no_cookie"
-            | "ttl-propagate" | "append" | "track_group" => {
-                unsupported(e, word);
-                e.skip();
-            }
-            "default" | "default6" if !seen => seen = true,
-            text => match network(text) {
-                Some((ip, prefix)) if !seen => {
-                    seen = true;
-                    route.ipv6 = ip.is_ipv6();
-                    if prefix != 0 {
-                        route.destination = Some((ip, prefix));
-                    }
-                }
-                _ => {
-                    e.error_at(word, format!("'{text}' is no part of a route"));
-                    return None;
-                }
-            },
-        }
-    }
-    if let Some(gateway) = route.gateway {
-        route.ipv6 |= gateway.is_ipv6();
-    }
-    if !seen && route.destination.is_none() {
-        let place = e.node.place();
-        e.cx.error(place, "a route needs a destination, or the word default");
-        return None;
-    }
-    Some(route)
 }

@@ -525,7 +525,8 @@ fn add(
         _ => None,
     };
     if let CheckerKind::Misc(m) = &checker.kind {
-        a.check_executable(keyword, &m.argv, m.user.is_some());
+        let user = m.user.as_ref().map(|(user, _)| user.as_str());
+        a.check_executable(keyword, &m.argv, user);
     }
     match missing {
         Some(what) => a.error_at(keyword, format!("{} {what}", keyword.text)),

@@ -4,7 +4,6 @@ use super::keyword::{Args, Keyword, no_effect, not_yet, works};
 use super::model::*;
 use std::net::IpAddr;
 
-const NO_MAIL: &str = "no mail is sent";
 const NO_SNMP: &str = "there is no SNMP agent";
 const ONE_PROCESS: &str = "there is one process";
 
@@ -78,13 +77,13 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         "vrrp_garp_interval",
         "SECONDS",
         "time between two gratuitous ARPs",
-        |g, a| g.garp_interval_us = a.seconds(0.0..=1000.0).unwrap_or(0),
+        |g, a| pace(a, &mut g.garp_interval_us),
     ),
     works(
         "vrrp_gna_interval",
         "SECONDS",
         "time between two unsolicited advertisements",
-        |g, a| g.gna_interval_us = a.seconds(0.0..=1000.0).unwrap_or(0),
+        |g, a| pace(a, &mut g.gna_interval_us),
     ),
     works(
         "vrrp_min_garp",
@@ -192,20 +191,23 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         "pipe that server changes are written to",
         |g, a| fifo(a, &mut g.lvs_notify_fifo),
     ),
-    not_yet(
+    works(
         "notify_fifo_script",
-        "PROGRAM",
-        "start the fifo's reader yourself",
+        "PROGRAM [USER [GROUP]]",
+        "reads the fifo; its path is the last argument",
+        |g, a| g.fifo_script = a.reader(),
     ),
-    not_yet(
+    works(
         "vrrp_notify_fifo_script",
-        "PROGRAM",
-        "start the fifo's reader yourself",
+        "PROGRAM [USER [GROUP]]",
+        "reads the fifo; its path is the last argument",
+        |g, a| g.vrrp_fifo_script = a.reader(),
     ),
-    not_yet(
+    works(
         "lvs_notify_fifo_script",
-        "PROGRAM",
-        "start the fifo's reader yourself",
+        "PROGRAM [USER [GROUP]]",
+        "reads the fifo; its path is the last argument",
+        |g, a| g.lvs_fifo_script = a.reader(),
     ),
     no_effect(
         "fifo_write_vrrp_states_on_reload",
@@ -330,35 +332,94 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
     no_effect("vrrp_process_name", "NAME", ONE_PROCESS),
     no_effect("checker_process_name", "NAME", ONE_PROCESS),
     no_effect("bfd_process_name", "NAME", ONE_PROCESS),
-    no_effect("notification_email", "{ ADDRESS ... }", NO_MAIL),
-    no_effect("notification_email_from", "ADDRESS", NO_MAIL),
-    no_effect("smtp_server", "ADDRESS [PORT]", NO_MAIL),
-    no_effect("smtp_helo_name", "NAME", NO_MAIL),
-    no_effect("smtp_connect_timeout", "SECONDS", NO_MAIL),
-    no_effect("no_email_faults", "", NO_MAIL),
-    no_effect("no_checker_emails", "[BOOL]", NO_MAIL),
-    not_yet("smtp_alert", "[BOOL]", NO_MAIL),
-    not_yet("smtp_alert_vrrp", "[BOOL]", NO_MAIL),
-    not_yet("smtp_alert_checker", "[BOOL]", NO_MAIL),
-    not_yet(
+    works(
+        "notification_email",
+        "{ ADDRESS ... }",
+        "who gets alerts by mail",
+        |g, a| {
+            let words = a.block().iter().flat_map(|n| &n.words);
+            g.mail.to.extend(words.map(|w| w.text.clone()));
+        },
+    ),
+    works(
+        "notification_email_from",
+        "ADDRESS",
+        "who alerts come from",
+        |g, a| g.mail.from = a.text("an address"),
+    ),
+    works(
+        "smtp_server",
+        "ADDRESS [PORT]",
+        "who takes alerts; port 25 if not given",
+        |g, a| {
+            let server = a.text("a mail server");
+            let port = a.peek().map_or(Some(25), |_| a.port());
+            g.mail.server = server.zip(port);
+        },
+    ),
+    works("smtp_helo_name", "NAME", "name said to it", |g, a| {
+        g.mail.helo = a.text("a name")
+    }),
+    works(
+        "smtp_connect_timeout",
+        "SECONDS",
+        "time to connect to it",
+        |g, a| {
+            if let Some(us) = a.seconds(0.001..=4294.0) {
+                g.mail.connect_timeout_us = us;
+            }
+        },
+    ),
+    works("no_email_faults", "", "faults are not mailed", |g, _| {
+        g.mail.no_faults = true
+    }),
+    works(
+        "no_checker_emails",
+        "[BOOL]",
+        "changes of servers are not mailed",
+        |g, a| g.mail.alert_checker = a.boolean().map(|no| !no),
+    ),
+    works(
+        "smtp_alert",
+        "[BOOL]",
+        "changes are mailed unless a block says otherwise",
+        |g, a| g.mail.alert = a.boolean(),
+    ),
+    works(
+        "smtp_alert_vrrp",
+        "[BOOL]",
+        "changes of instances and groups are",
+        |g, a| g.mail.alert_vrrp = a.boolean(),
+    ),
+    works(
+        "smtp_alert_checker",
+        "[BOOL]",
+        "changes of servers are",
+        |g, a| g.mail.alert_checker = a.boolean(),
+    ),
+    works(
         "startup_script",
-        "PROGRAM",
-        "run it from the service's unit",
+        "PROGRAM [USER [GROUP]]",
+        "run, and waited for, before anything else",
+        |g, a| g.startup.script = a.script(),
     ),
-    not_yet(
+    works(
         "shutdown_script",
-        "PROGRAM",
-        "run it from the service's unit",
+        "PROGRAM [USER [GROUP]]",
+        "run, and waited for, after everything else",
+        |g, a| g.shutdown.script = a.script(),
     ),
-    not_yet(
+    works(
         "startup_script_timeout",
-        "SECONDS",
-        "run it from the service's unit",
+        "1-1000",
+        "seconds it may take",
+        |g, a| g.startup.timeout_s = a.number_u32(1..=1000).unwrap_or(10),
     ),
-    not_yet(
+    works(
         "shutdown_script_timeout",
-        "SECONDS",
-        "run it from the service's unit",
+        "1-1000",
+        "seconds it may take",
+        |g, a| g.shutdown.timeout_s = a.number_u32(1..=1000).unwrap_or(10),
     ),
     no_effect("enable_snmp_vrrp", "", NO_SNMP),
     no_effect("enable_snmp_checker", "", NO_SNMP),
@@ -548,10 +609,25 @@ fn number(a: &mut Args<'_, '_>, into: &mut u32) {
     }
 }
 
+/// A time between frames. keepalived takes 0 for a mistake, though its own sample has it; there is none then.
+fn pace(a: &mut Args<'_, '_>, into: &mut u64) {
+    let zero = a
+        .peek()
+        .filter(|w| w.text.parse::<f64>().is_ok_and(|n| n == 0.0));
+    if let Some(word) = zero {
+        a.optional();
+        *into = 0;
+        return a.dubious_at(word, "leave the line out for no time between them");
+    }
+    if let Some(us) = a.seconds(0.000_001..=4294.0) {
+        *into = us;
+    }
+}
+
 /// How a name begins that a number and `.VRID` are put behind.
 fn prefix(a: &mut Args<'_, '_>) -> Option<String> {
-    /// An interface's name has 15 characters at most; ten thousands of macvlans are enough.
-    const PREFIX_MAX: usize = 7;
+    /// An interface's name has 15 characters at most, of which a number and `.255` need five.
+    const PREFIX_MAX: usize = 10;
     let word = a.word("a name's beginning")?;
     if word.text.len() > PREFIX_MAX {
         a.error_at(word, format!("at most {PREFIX_MAX} characters"));

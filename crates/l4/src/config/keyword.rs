@@ -77,8 +77,10 @@ pub struct Context<'h> {
     pub diagnostics: Vec<Diagnostic>,
     /// Things already defined, for references that must come after (`track_file` in `FILE_CHECK`).
     pub config: Config,
-    /// Scripts seen that would run as root without `script_user` or `enable_script_security`.
-    pub unguarded_scripts: bool,
+    /// Who the scripts that were seen run as; none is whoever `script_user` says.
+    pub script_users: Vec<Option<String>>,
+    /// The `SSL` block was there.
+    pub ssl_seen: bool,
     /// What the next policy rule without a preference gets, as in keepalived.
     pub next_rule_priority: u32,
 }
@@ -372,13 +374,21 @@ impl<'a> Args<'a, '_> {
 
     /// A script: one word, quoted if it has arguments, then user and group.
     pub fn script(&mut self) -> Option<Script> {
+        let word = self.peek();
+        let script = self.reader()?;
+        let user = script.user.as_ref().map(|u| u.user.as_str());
+        self.check_executable(word?, &script.argv, user);
+        Some(script)
+    }
+
+    /// A fifo's reader: a script that runs only if there is something to tell (see `resolve`).
+    pub fn reader(&mut self) -> Option<Script> {
         let word = self.word("a program")?;
         let argv = split_command(&word.text);
         let user = self.optional().map(|u| ScriptUser {
             user: u.text.clone(),
             group: self.optional().map(|g| g.text.clone()),
         });
-        self.check_executable(word, &argv, user.is_some());
         if argv.is_empty() {
             self.error_at(word, "the program's name is empty");
             return None;
@@ -387,10 +397,10 @@ impl<'a> Args<'a, '_> {
     }
 
     /// keepalived looks whether a script is there, and complains about one that runs as root unguarded.
-    pub fn check_executable(&mut self, word: &Word, argv: &[String], has_user: bool) {
+    pub fn check_executable(&mut self, word: &Word, argv: &[String], user: Option<&str>) {
         let Some(program) = argv.first() else { return };
         match self.cx.host.executable_exists(program) {
-            Some(true) if !has_user => self.cx.unguarded_scripts = true,
+            Some(true) => self.cx.script_users.push(user.map(Into::into)),
             Some(false) => self.cx.report(
                 Severity::Warning,
                 Some(word.place()),

@@ -11,6 +11,7 @@ pub mod keyword;
 pub mod lvs;
 pub mod model;
 pub mod resolve;
+pub mod route;
 pub mod rule;
 pub mod source;
 pub mod ssl;
@@ -80,12 +81,19 @@ static ROOT: &[Root] = &[
     root("track_process", vrrp::track_process),
     root("static_ipaddress", |cx, node| {
         let mut list = Vec::new();
-        address::addresses(&mut list, &mut Args { node, at: 1, cx });
+        let mut a = Args { node, at: 1, cx };
+        address::addresses(&mut list, &mut a);
+        if list.iter().any(|a| a.use_vmac) {
+            a.dubious_at(
+                a.keyword(),
+                "a static address has no virtual router whose MAC it could use",
+            );
+        }
         cx.config.static_addresses.extend(list);
     }),
     root("static_routes", |cx, node| {
         let mut list = Vec::new();
-        address::routes(&mut list, &mut Args { node, at: 1, cx });
+        route::routes(&mut list, &mut Args { node, at: 1, cx });
         cx.config.static_routes.extend(list);
     }),
     root("static_rules", |cx, node| {
@@ -133,7 +141,8 @@ pub fn parse(
         host,
         diagnostics,
         config: Config::default(),
-        unguarded_scripts: false,
+        script_users: Vec::new(),
+        ssl_seen: false,
         next_rule_priority: 16384,
     };
     // keepalived reads global_defs before anything else in each of its processes; so do we.

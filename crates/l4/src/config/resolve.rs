@@ -170,6 +170,14 @@ pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
             "an instance that uses multicast needs an interface".into(),
         );
     }
+    if i.vmac.is_some() && !i.unicast_peers.is_empty() && !i.vmac_xmit_base {
+        say(
+            Severity::Dubious,
+            "use_vmac with unicast peers: adverts leave through the interface itself (vmac_xmit_base)"
+                .into(),
+        );
+        i.vmac_xmit_base = true;
+    }
     if i.unicast_peers.len() > 255 {
         say(Severity::Error, "more than 255 unicast peers".into());
     }
@@ -275,23 +283,30 @@ fn authentication(i: &mut VrrpInstance, version: u8, say: &mut impl FnMut(Severi
 
 /// Everything that refers to something else.
 pub fn whole(cx: &mut Context<'_>) {
-    let config = std::mem::take(&mut cx.config);
+    let mut config = std::mem::take(&mut cx.config);
     let mut findings: Vec<(Severity, String)> = Vec::new();
     groups(&config, &mut findings);
     routers(&config, &mut findings);
     sync_groups(&config, &mut findings);
     trackers(&config, &mut findings);
+    missing_scripts(&mut config, &mut findings);
     for (severity, message) in findings {
         cx.report(severity, None, message);
     }
-    if cx.unguarded_scripts
-        && !config.globals.script_security
-        && config.globals.script_user.is_none()
-    {
+    mail(&config, cx);
+    readers(&config, cx);
+    let usual = match &config.globals.script_user {
+        Some(user) => user.user.as_str(),
+        None if cx.host.user_exists("keepalived_script") => "keepalived_script",
+        None => "root",
+    };
+    let mut users = cx.script_users.iter();
+    let as_root = users.any(|user| matches!(user.as_deref().unwrap_or(usual), "root" | "0"));
+    if as_root && !config.globals.script_security {
         cx.report(
             Severity::Dubious,
             None,
-            "scripts would run as root: say script_user and enable_script_security in global_defs",
+            "scripts run as root: say enable_script_security in global_defs, or another script_user",
         );
     }
     cx.config = config;
@@ -405,6 +420,76 @@ fn sync_groups(config: &Config, findings: &mut Vec<(Severity, String)>) {
                 format!("sync group {} has no instances", group.name),
             ));
         }
+    }
+}
+
+/// The fifos' readers that will run are scripts like others.
+fn readers(config: &Config, cx: &mut Context<'_>) {
+    let g = &config.globals;
+    let (routers, servers) = (
+        !config.instances.is_empty(),
+        !config.virtual_servers.is_empty(),
+    );
+    for (script, told) in [
+        (&g.fifo_script, routers || servers),
+        (&g.vrrp_fifo_script, routers),
+        (&g.lvs_fifo_script, servers),
+    ] {
+        let Some(script) = script.as_ref().filter(|_| told) else {
+            continue;
+        };
+        let program = script.argv.first().map_or("", |a| a);
+        if cx.host.executable_exists(program) == Some(true) {
+            let user = script.user.as_ref().map(|u| u.user.clone());
+            cx.script_users.push(user);
+        }
+    }
+}
+
+/// Alerts that are asked for and cannot leave.
+fn mail(config: &Config, cx: &mut Context<'_>) {
+    let mail = &config.globals.mail;
+    let servers = config.virtual_servers.iter();
+    let asked = config.instances.iter().any(|i| mail.vrrp(i.smtp_alert))
+        || config.sync_groups.iter().any(|g| mail.vrrp(g.smtp_alert))
+        || servers.clone().any(|v| mail.checker(v.smtp_alert))
+        || servers
+            .flat_map(|v| &v.real_servers)
+            .any(|r| mail.checker(r.smtp_alert));
+    if asked && (mail.server.is_none() || mail.to.is_empty()) {
+        cx.report(
+            Severity::Warning,
+            None,
+            "smtp_alert: no mail is sent without smtp_server and notification_email in global_defs",
+        );
+    }
+}
+
+/// As keepalived, an instance does not wait for a script that is not there.
+fn missing_scripts(config: &mut Config, findings: &mut Vec<(Severity, String)>) {
+    let missing: Vec<String> = config
+        .scripts
+        .iter()
+        .filter(|s| s.missing)
+        .map(|s| s.name.clone())
+        .collect();
+    let instances = config.instances.iter_mut().map(|i| &mut i.tracks);
+    let groups = config.sync_groups.iter_mut().map(|g| &mut g.tracks);
+    let mut tracked = HashSet::new();
+    for tracks in instances.chain(groups) {
+        tracks.scripts.retain(|t| {
+            let there = !missing.contains(&t.name);
+            if !there && tracked.insert(t.name.clone()) {
+                findings.push((
+                    Severity::Dubious,
+                    format!(
+                        "vrrp_script {} is not tracked: its program is not there",
+                        t.name
+                    ),
+                ));
+            }
+            there
+        });
     }
 }
 

@@ -42,6 +42,12 @@ pub static SSL: &[Keyword<Ssl>] = &[
 pub fn ssl(cx: &mut Context<'_>, node: &Node) {
     let mut a = Args { node, at: 1, cx };
     let mut ssl = Ssl::default();
+    if std::mem::replace(&mut a.cx.ssl_seen, true) {
+        a.dubious_at(
+            a.keyword(),
+            "a second SSL block takes the place of the first",
+        );
+    }
     block(a.block(), SSL, &mut ssl, a.cx, "SSL");
     let Some(certificate) = ssl.certificate else {
         if let Some(key) = ssl.key {

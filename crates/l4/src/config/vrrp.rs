@@ -3,7 +3,7 @@
 use super::keyword::{Args, Context, Keyword, block, no_effect, not_yet, works};
 use super::model::*;
 use super::tree::Node;
-use super::{address, rule};
+use super::{address, route, rule};
 
 mod group;
 mod link;
@@ -93,7 +93,7 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "virtual_routes",
         "{ ROUTE ... }",
         "routes of the master",
-        |i, a| address::routes(&mut i.routes, a),
+        |i, a| route::routes(&mut i.routes, a),
     ),
     works(
         "virtual_rules",
@@ -335,7 +335,9 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "addresses are added one by one with their own prefix",
     ),
     no_effect("debug", "LEVEL", "keepalived does nothing with it either"),
-    not_yet("smtp_alert", "[BOOL]", "no mail is sent; use notify"),
+    works("smtp_alert", "[BOOL]", "changes are mailed", |i, a| {
+        i.smtp_alert = a.boolean()
+    }),
     not_yet(
         "kernel_rx_buf_size",
         "BYTES",
@@ -346,16 +348,6 @@ pub static INSTANCE: &[Keyword<Instance>] = &[
         "lvs_sync_daemon_interface",
         "INTERFACE",
         "flows are synchronized by flow_sync",
-    ),
-    works(
-        "garp_extra_if_vmac",
-        "SECONDS",
-        "old name of garp_extra_if",
-        |i, a| {
-            if let Some(extra) = garp_extra(a) {
-                i.garp_extra = Some(extra);
-            }
-        },
     ),
     works(
         "notify_master",
@@ -473,6 +465,7 @@ pub fn instance(cx: &mut Context<'_>, node: &Node) {
         vmac_xmit_base: false,
         notify: Notify::default(),
         notify_priority_changes: None,
+        smtp_alert: None,
     };
     block(a.block(), INSTANCE, &mut i, a.cx, "vrrp_instance");
     super::resolve::instance(&mut i, node, a.cx);

@@ -45,7 +45,7 @@ mod routes;
 
 pub use links::Link;
 pub use neighbours::Neighbour;
-pub use routes::Hop;
+pub use routes::{Hop, Index};
 
 pub struct Netlink {
     socket: OwnedFd,

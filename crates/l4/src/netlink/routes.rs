@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::config::model::{Route, RouteKind, Rule, RuleAction};
+use crate::config::route::PROTOCOL_KEEPALIVED;
 
-/// The protocol number keepalived registered in /etc/iproute2/rt_protos, so that operators know it.
-const PROTOCOL_KEEPALIVED: u8 = 18;
+/// The number of an interface, if there is one of that name.
+pub type Index<'a> = &'a dyn Fn(&str) -> Option<u32>;
 
 /// Where packets to an address go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct Hop {
 }
 
 impl Netlink {
-    fn route_message(r: &Route, ifindex: Option<u32>) -> Vec<u8> {
+    fn route_message(r: &Route, index: Index<'_>) -> Vec<u8> {
         let kind = match r.kind {
             RouteKind::Unicast => 1,
             RouteKind::Blackhole => 6,
@@ -25,13 +26,13 @@ impl Netlink {
             RouteKind::Prohibit => 8,
         };
         let v6 = r.ipv6;
-        let scope = r
-            .scope
-            .unwrap_or(if v6 || r.gateway.is_some() || kind != 1 {
+        let scope = r.scope.unwrap_or(
+            if v6 || r.gateway.is_some() || !r.hops.is_empty() || kind != 1 {
                 0
             } else {
                 253
-            });
+            },
+        );
         let prefix = r.destination.map_or(0, |(_, p)| p);
         let table = r.table.unwrap_or(254);
         let flags: u32 = if r.on_link { 4 } else { 0 };
@@ -43,9 +44,10 @@ impl Netlink {
             },
             prefix,
             0,
-            0,
+            r.tos,
         ];
-        body.extend([table.min(255) as u8, PROTOCOL_KEEPALIVED, scope, kind]);
+        let protocol = r.protocol.unwrap_or(PROTOCOL_KEEPALIVED);
+        body.extend([table.min(255) as u8, protocol, scope, kind]);
         body.extend(flags.to_ne_bytes());
         let mut m = Message(body).number(15, table);
         if let Some((ip, _)) = r.destination {
@@ -57,26 +59,76 @@ impl Netlink {
         if let Some(ip) = r.source {
             m = m.ip(7, ip);
         }
-        if let Some(i) = ifindex {
+        if let Some(i) = r.device.as_deref().and_then(index) {
             m = m.number(4, i);
         }
         if let Some(metric) = r.metric {
             m = m.number(6, metric);
         }
+        if let Some(preference) = r.preference {
+            m = m.attribute(20, &[preference]);
+        }
+        if let Some(expires_s) = r.expires_s {
+            m = m.number(23, expires_s);
+        }
+        let metrics = Self::metrics(r);
+        if !metrics.is_empty() {
+            m = m.attribute(8, &metrics);
+        }
+        if !r.hops.is_empty() {
+            m = m.attribute(9, &Self::hops(r, index));
+        }
         m.0
     }
 
-    pub fn add_route(&mut self, r: &Route, ifindex: Option<u32>) -> io::Result<()> {
+    /// RTA_METRICS.
+    fn metrics(r: &Route) -> Vec<u8> {
+        let mut m = Message::default();
+        if r.locked != 0 {
+            m = m.number(1, r.locked);
+        }
+        for (kind, value) in &r.metrics {
+            m = m.number(*kind, *value);
+        }
+        if let Some(name) = &r.congestion {
+            m = m.attribute(16, &[name.as_bytes(), &[0]].concat());
+        }
+        m.0
+    }
+
+    /// RTA_MULTIPATH: a struct rtnexthop each, with its gateway.
+    fn hops(r: &Route, index: Index<'_>) -> Vec<u8> {
+        const RTNH_F_ONLINK: u8 = 4;
+        let mut out = Vec::new();
+        for hop in &r.hops {
+            let gateway = match hop.gateway {
+                Some(ip) => Message::default().ip(5, ip).0,
+                None => Vec::new(),
+            };
+            let device = hop.device.as_deref().and_then(index).unwrap_or(0);
+            out.extend((8 + gateway.len() as u16).to_ne_bytes());
+            let flags = if hop.on_link { RTNH_F_ONLINK } else { 0 };
+            out.extend([
+                flags,
+                u8::try_from(hop.weight.saturating_sub(1)).unwrap_or(255),
+            ]);
+            out.extend(device.to_ne_bytes());
+            out.extend(gateway);
+        }
+        out
+    }
+
+    pub fn add_route(&mut self, r: &Route, index: Index<'_>) -> io::Result<()> {
         let result = self.ask(
             RTM_NEWROUTE,
             ACK | CREATE | REPLACE,
-            &Self::route_message(r, ifindex),
+            &Self::route_message(r, index),
         );
         tolerate(result, libc::EEXIST)
     }
 
-    pub fn remove_route(&mut self, r: &Route, ifindex: Option<u32>) -> io::Result<()> {
-        let result = self.ask(RTM_DELROUTE, ACK, &Self::route_message(r, ifindex));
+    pub fn remove_route(&mut self, r: &Route, index: Index<'_>) -> io::Result<()> {
+        let result = self.ask(RTM_DELROUTE, ACK, &Self::route_message(r, index));
         tolerate(result, libc::ESRCH)
     }
 

@@ -2,11 +2,15 @@
 
 use super::bfd::Bfds;
 use super::scripts::default_user;
-use crate::check::probe::{Weight, next_beat, probe};
+use crate::check::probe::{Weight, probe};
+use crate::check::reach::next_beat;
 use crate::check::state::{CheckState, Schedule, schedule};
-use crate::config::model::{Checker, CheckerKind, Config, RealServer, VirtualServer};
+use crate::config::model::{
+    Checker, CheckerKind, Config, GroupEntry, RealServer, VirtualKey, VirtualServer,
+};
+use crate::netlink::Netlink;
 use crate::pool::name_of;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -20,6 +24,8 @@ struct ProbeKey {
     target: SocketAddr,
     schedule: Schedule,
     alpha: bool,
+    /// ha_suspend: it rests while none of these addresses is on this machine; empty: never.
+    only_with: Vec<IpAddr>,
 }
 
 /// Who wants to know: virtual server and server.
@@ -61,6 +67,10 @@ pub struct Checks {
     by_subject: HashMap<Subject, Vec<u64>>,
     reports: UnboundedSender<Report>,
     next_id: u64,
+    /// Some check rests while an address is elsewhere.
+    some_rest: bool,
+    /// This machine's addresses, looked at only then.
+    addresses: watch::Sender<HashSet<IpAddr>>,
 }
 
 impl Checks {
@@ -71,6 +81,8 @@ impl Checks {
             by_subject: HashMap::new(),
             reports,
             next_id: 0,
+            some_rest: false,
+            addresses: watch::Sender::default(),
         }
     }
 
@@ -93,6 +105,7 @@ impl Checks {
                 }
             }
         }
+        self.some_rest = wanted.keys().any(|k| !k.only_with.is_empty());
         self.running.retain(|_, r| wanted.contains_key(&r.key));
         self.by_key.retain(|k, _| wanted.contains_key(k));
         self.by_subject.clear();
@@ -120,7 +133,7 @@ impl Checks {
         };
         let task = match session {
             Some(session) => tokio::spawn(follow(id, session, reports)),
-            None => tokio::spawn(work(id, key.clone(), reports)),
+            None => tokio::spawn(work(id, key.clone(), reports, self.addresses.subscribe())),
         };
         self.by_key.insert(key.clone(), id);
         let running = Running {
@@ -131,6 +144,23 @@ impl Checks {
         };
         self.running.insert(id, running);
         id
+    }
+
+    /// Wakes and rests what asked for it by ha_suspend.
+    pub fn look_at_addresses(&self) {
+        if !self.some_rest {
+            return;
+        }
+        let found = Netlink::open().and_then(|mut n| n.addresses());
+        // What cannot be looked at is taken to be as it was.
+        if let Ok(found) = found {
+            let now: HashSet<IpAddr> = found.into_iter().map(|(_, ip, _)| ip).collect();
+            self.addresses.send_if_modified(|known| {
+                let other = *known != now;
+                *known = now;
+                other
+            });
+        }
     }
 
     pub fn count(&self) -> usize {
@@ -196,12 +226,39 @@ fn key(vs: &VirtualServer, rs: &RealServer, checker: &Checker, config: &Config) 
         schedule: schedule(&checker.kind, timing),
         target: SocketAddr::new(rs.address, rs.port),
         alpha: checker.alpha.or(rs.alpha).unwrap_or(vs.alpha),
+        only_with: match vs.ha_suspend {
+            true => addresses_of(vs, config),
+            false => Vec::new(),
+        },
         checker,
     }
 }
 
+/// The addresses of a virtual server; of a range, the first.
+fn addresses_of(vs: &VirtualServer, config: &Config) -> Vec<IpAddr> {
+    match &vs.key {
+        VirtualKey::Address(ip, _) => vec![*ip],
+        VirtualKey::Fwmark(_) => Vec::new(),
+        VirtualKey::Group(name) => config
+            .groups
+            .iter()
+            .filter(|g| g.name == *name)
+            .flat_map(|g| &g.entries)
+            .filter_map(|e| match e {
+                GroupEntry::Range(first, _, _) => Some(*first),
+                GroupEntry::Fwmark(_) => None,
+            })
+            .collect(),
+    }
+}
+
 /// Probes for ever.
-async fn work(id: u64, key: ProbeKey, reports: UnboundedSender<Report>) {
+async fn work(
+    id: u64,
+    key: ProbeKey,
+    reports: UnboundedSender<Report>,
+    mut addresses: watch::Receiver<HashSet<IpAddr>>,
+) {
     let us = Duration::from_micros;
     // Scattered by a hash of the target, so that thousands of first probes do not leave at once.
     let warmup = match key.alpha {
@@ -214,6 +271,12 @@ async fn work(id: u64, key: ProbeKey, reports: UnboundedSender<Report>) {
     let mut state = CheckState::new(key.alpha);
     let mut weight = None;
     loop {
+        if !key.only_with.is_empty() {
+            let here = |all: &HashSet<IpAddr>| key.only_with.iter().any(|ip| all.contains(ip));
+            if addresses.wait_for(here).await.is_err() {
+                return;
+            }
+        }
         let outcome = probe(&key.checker, key.target, us(key.schedule.timeout_us)).await;
         let next = state.result(outcome.is_ok(), &key.schedule);
         let new_weight = outcome.as_ref().ok().copied().flatten();

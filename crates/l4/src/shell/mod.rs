@@ -5,6 +5,7 @@ pub mod checks;
 pub mod control;
 pub mod doctor;
 pub mod ipvsadm;
+pub mod mail;
 pub mod metrics;
 pub mod neighbours;
 pub mod router;

@@ -3,9 +3,10 @@
 use super::bfd::Bfds;
 use super::checks::{Checks, Report};
 use super::control::{self, Asked};
+use super::mail::Mailer;
 use super::neighbours::{Found, Neighbours, REFRESH_S};
 use super::routers::{Command, Notice, Options, Routers, now_us};
-use super::scripts::{self, Trackers};
+use super::scripts::{self, FifoReaders, Trackers};
 use super::sync;
 use crate::config::model::Config;
 use crate::config::{self, Severity};
@@ -95,6 +96,8 @@ struct Work {
     bfds: Bfds,
     routers: Rc<Routers>,
     trackers: Trackers,
+    mailer: Mailer,
+    fifo_readers: FifoReaders,
     attached: Vec<String>,
     states: BTreeMap<String, State>,
     flows: usize,
@@ -112,6 +115,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
+    scripts::run_once(&config.globals.startup, &config).await;
     scripts::make_fifos(&config);
     let director = match config.virtual_servers.is_empty() {
         true => None,
@@ -129,6 +133,8 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
         states: BTreeMap::new(),
         flows: 0,
         trackers: Trackers::none(),
+        mailer: Mailer::start(),
+        fifo_readers: FifoReaders::start(&config),
         routers: Rc::new(Routers::start(
             Arc::new(Config::default()),
             Options::default(),
@@ -192,6 +198,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
             }
             _ = refresh.tick() => {
                 rounds += 1;
+                work.checks.look_at_addresses();
                 // Quick while something is unresolved, at leisure afterwards.
                 if rounds < 10 || rounds % (REFRESH_S * 2) == 0 {
                     work.refresh();
@@ -201,7 +208,9 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
         }
     }
     println!("stopping");
+    let config = work.config.clone();
     work.end(&mut notices);
+    scripts::run_once(&config.globals.shutdown, &config).await;
     Ok(())
 }
 
@@ -371,6 +380,10 @@ impl Work {
         let config = read(&self.options)?;
         if self.director.is_none() && !config.virtual_servers.is_empty() {
             self.director = Some(open_director(&self.options, &config)?);
+        }
+        if config.globals != self.config.globals {
+            scripts::make_fifos(&config);
+            self.fifo_readers = FifoReaders::start(&config);
         }
         self.load(config.clone())?;
         self.attach()?;

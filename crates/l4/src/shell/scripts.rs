@@ -3,7 +3,9 @@
 
 use super::bfd::Bfds;
 use super::routers::{Command, Routers};
-use crate::config::model::{Config, ParamMatch, Script, ScriptUser, TrackProcess, TrackedScript};
+use crate::config::model::{
+    Config, HostScript, ParamMatch, Script, ScriptUser, TrackProcess, TrackedScript,
+};
 use crate::host;
 use crate::vrrp::track::RiseFall;
 use std::os::unix::fs::OpenOptionsExt;
@@ -74,7 +76,7 @@ pub fn notify(script: &Script, more: &[&str], config: &Config) {
     }
 }
 
-/// Writes a line into each fifo that somebody reads; nobody is waited for.
+/// Writes a line into each fifo; nobody is waited for, and what a full one cannot take is lost.
 pub fn write_fifos<'a>(paths: impl Iterator<Item = &'a String>, line: &str) {
     for path in paths {
         let opened = std::fs::OpenOptions::new()
@@ -105,6 +107,79 @@ pub fn make_fifos(config: &Config) {
             && e != rustix::io::Errno::EXIST
         {
             eprintln!("cannot make the fifo {path}: {e}");
+        }
+    }
+}
+
+/// startup_script and shutdown_script: waited for, as long as they may take.
+pub async fn run_once(script: &HostScript, config: &Config) {
+    let Some(s) = &script.script else { return };
+    let name = s.argv.first().map_or("", |a| a);
+    let secure = config.globals.script_security;
+    let limit = Duration::from_secs(script.timeout_s.into());
+    let mut command = match command(&s.argv, user_of(s, config).as_ref(), secure) {
+        Ok(command) => command,
+        Err(e) => return eprintln!("cannot run {name}: {e}"),
+    };
+    // Dropped with the future, it is killed.
+    match tokio::time::timeout(limit, command.status()).await {
+        Ok(Ok(status)) if status.success() => {}
+        Ok(Ok(status)) => println!("{name}: {status}"),
+        Ok(Err(e)) => println!("cannot run {name}: {e}"),
+        Err(_) => println!("{name} was killed: it took more than {limit:?}"),
+    }
+}
+
+/// The programs that read the fifos; they are told to end when this goes.
+pub struct FifoReaders {
+    children: Vec<tokio::process::Child>,
+    /// Both ends of each fifo: a reader does not come to an end between two lines.
+    _open: Vec<std::fs::File>,
+}
+
+impl FifoReaders {
+    pub fn start(config: &Config) -> Self {
+        let g = &config.globals;
+        let pairs = [
+            (&g.fifo_script, &g.notify_fifo),
+            (&g.vrrp_fifo_script, &g.vrrp_notify_fifo),
+            (&g.lvs_fifo_script, &g.lvs_notify_fifo),
+        ];
+        let mut children = Vec::new();
+        for (script, path) in pairs {
+            let (Some(script), Some(path)) = (script, path) else {
+                continue;
+            };
+            let argv: Vec<String> = script.argv.iter().chain([path]).cloned().collect();
+            let user = user_of(script, config);
+            let started = command(&argv, user.as_ref(), g.script_security)
+                .and_then(|mut c| c.kill_on_drop(false).spawn().map_err(|e| e.to_string()));
+            match started {
+                Ok(child) => children.push(child),
+                Err(e) => eprintln!("cannot run {}: {e}", argv.first().map_or("", |a| a)),
+            }
+        }
+        let open = |path| {
+            let mut options = std::fs::OpenOptions::new();
+            options
+                .read(true)
+                .write(true)
+                .custom_flags(libc::O_NONBLOCK);
+            options.open(path).ok()
+        };
+        let paths = [&g.notify_fifo, &g.vrrp_notify_fifo, &g.lvs_notify_fifo];
+        FifoReaders {
+            children,
+            _open: paths.into_iter().flatten().filter_map(open).collect(),
+        }
+    }
+}
+
+impl Drop for FifoReaders {
+    fn drop(&mut self) {
+        let pids = self.children.iter().filter_map(|c| c.id());
+        for pid in pids.filter_map(|p| rustix::process::Pid::from_raw(p as i32)) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     }
 }

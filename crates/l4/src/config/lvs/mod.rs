@@ -176,10 +176,11 @@ pub static VIRTUAL_SERVER: &[Keyword<VirtualServer>] = &[
         "weight 0 instead of removal",
         |v, a| v.inhibit_on_failure = a.boolean().unwrap_or(true),
     ),
-    not_yet(
+    works(
         "ha_suspend",
         "",
-        "checks go on whether the address is here or not",
+        "checks rest while the address is not on this machine",
+        |v, _| v.ha_suspend = true,
     ),
     works(
         "virtualhost",
@@ -226,10 +227,11 @@ pub static VIRTUAL_SERVER: &[Keyword<VirtualServer>] = &[
     ),
     no_effect("ip_family", "inet|inet6", "only a fwmark service needs it"),
     no_effect("snmp_name", "NAME", "there is no SNMP agent"),
-    not_yet(
+    works(
         "smtp_alert",
         "[BOOL]",
-        "no mail is sent; use quorum_up and quorum_down",
+        "changes of servers and quorum are mailed",
+        |v, a| v.smtp_alert = a.boolean(),
     ),
     works(
         "real_server",

@@ -11,7 +11,8 @@ pub(super) fn real_server(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
         return a.skip();
     };
     let port = match a.peek() {
-        Some(_) => match a.port() {
+        // 0 is the virtual server's.
+        Some(_) => match a.number(0..=65535).and_then(|n| u16::try_from(n).ok()) {
             Some(p) => p,
             None => return,
         },
@@ -29,6 +30,7 @@ pub(super) fn real_server(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
         inhibit_on_failure: None,
         alpha: None,
         timing: Timing::default(),
+        smtp_alert: None,
         virtualhost: None,
         checkers: Vec::new(),
     };
@@ -134,11 +136,9 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         |r, a| r.virtualhost = a.text("a host name"),
     ),
     no_effect("snmp_name", "NAME", "there is no SNMP agent"),
-    not_yet(
-        "smtp_alert",
-        "[BOOL]",
-        "no mail is sent; use notify_up and notify_down",
-    ),
+    works("smtp_alert", "[BOOL]", "changes are mailed", |r, a| {
+        r.smtp_alert = a.boolean()
+    }),
     works("TCP_CHECK", "{ ... }", "connects", checker::tcp),
     works(
         "HTTP_GET",

@@ -141,7 +141,9 @@ pub struct VirtualServer {
     pub sorry_server: Option<(IpAddr, u16)>,
     pub sorry_forwarding: Option<Forwarding>,
     pub sorry_inhibit: bool,
+    /// Checks rest while none of the addresses is on this machine.
     pub ha_suspend: bool,
+    pub smtp_alert: Option<bool>,
     pub virtualhost: Option<String>,
     pub inhibit_on_failure: bool,
     pub weight: u32,
@@ -171,6 +173,7 @@ impl VirtualServer {
             sorry_forwarding: None,
             sorry_inhibit: false,
             ha_suspend: false,
+            smtp_alert: None,
             virtualhost: None,
             inhibit_on_failure: false,
             weight: 1,
@@ -216,6 +219,7 @@ pub struct RealServer {
     pub inhibit_on_failure: Option<bool>,
     pub alpha: Option<bool>,
     pub timing: Timing,
+    pub smtp_alert: Option<bool>,
     pub virtualhost: Option<String>,
     pub checkers: Vec<Checker>,
 }

@@ -73,6 +73,14 @@ pub struct Globals {
     pub timeout_tcp_fin_s: u32,
     pub timeout_udp_s: u32,
     pub vrrp_rt_priority: Option<u8>,
+    pub mail: Mail,
+    /// `startup_script`, `shutdown_script`.
+    pub startup: HostScript,
+    pub shutdown: HostScript,
+    /// `notify_fifo_script` and its kin: the fifo's path is their last argument.
+    pub fifo_script: Option<Script>,
+    pub vrrp_fifo_script: Option<Script>,
+    pub lvs_fifo_script: Option<Script>,
     /// `nftables`, `nftables_priority`, `nftables_counters`.
     pub firewall: Firewall,
 }
@@ -114,7 +122,76 @@ impl Default for Globals {
             timeout_tcp_fin_s: 120,
             timeout_udp_s: 300,
             vrrp_rt_priority: None,
+            mail: Mail::default(),
+            startup: HostScript::default(),
+            shutdown: HostScript::default(),
+            fifo_script: None,
+            vrrp_fifo_script: None,
+            lvs_fifo_script: None,
             firewall: Firewall::default(),
+        }
+    }
+}
+
+/// A script that runs once, and how long it may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostScript {
+    pub script: Option<Script>,
+    pub timeout_s: u32,
+}
+
+impl Default for HostScript {
+    fn default() -> Self {
+        HostScript {
+            script: None,
+            timeout_s: 10,
+        }
+    }
+}
+
+/// Where alerts go, and whose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    /// `smtp_server`: name or address, and port.
+    pub server: Option<(String, u16)>,
+    /// `notification_email`.
+    pub to: Vec<String>,
+    /// `notification_email_from`.
+    pub from: Option<String>,
+    /// `smtp_helo_name`.
+    pub helo: Option<String>,
+    pub connect_timeout_us: u64,
+    /// `no_email_faults`.
+    pub no_faults: bool,
+    /// `smtp_alert`, and what `smtp_alert_vrrp` and `smtp_alert_checker` say instead.
+    pub alert: Option<bool>,
+    pub alert_vrrp: Option<bool>,
+    pub alert_checker: Option<bool>,
+}
+
+impl Mail {
+    /// Whether an instance or group without a word of its own tells by mail.
+    pub fn vrrp(&self, own: Option<bool>) -> bool {
+        own.or(self.alert_vrrp).or(self.alert).unwrap_or(false)
+    }
+    /// The same for servers.
+    pub fn checker(&self, own: Option<bool>) -> bool {
+        own.or(self.alert_checker).or(self.alert).unwrap_or(false)
+    }
+}
+
+impl Default for Mail {
+    fn default() -> Self {
+        Mail {
+            server: None,
+            to: Vec::new(),
+            from: None,
+            helo: None,
+            connect_timeout_us: 30 * SECOND_US,
+            no_faults: false,
+            alert: None,
+            alert_vrrp: None,
+            alert_checker: None,
         }
     }
 }

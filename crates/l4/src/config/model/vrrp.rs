@@ -72,6 +72,29 @@ pub struct Route {
     pub metric: Option<u32>,
     pub scope: Option<u8>,
     pub on_link: bool,
+    /// /etc/iproute2/rt_protos; none is keepalived's own.
+    pub protocol: Option<u8>,
+    pub tos: u8,
+    /// RTAX numbers with their values, and the bits of those that are locked.
+    pub metrics: Vec<(u16, u32)>,
+    pub locked: u32,
+    pub congestion: Option<String>,
+    /// Router preference of IPv6 as the kernel has it.
+    pub preference: Option<u8>,
+    pub expires_s: Option<u32>,
+    /// More than one way.
+    pub hops: Vec<NextHop>,
+    pub no_track: bool,
+}
+
+/// `nexthop via ADDRESS dev INTERFACE weight N onlink`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct NextHop {
+    pub gateway: Option<IpAddr>,
+    pub device: Option<String>,
+    /// 1 to 256.
+    pub weight: u32,
+    pub on_link: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -194,6 +217,7 @@ pub struct VrrpInstance {
     pub accept: Option<bool>,
     pub notify: Notify,
     pub notify_priority_changes: Option<bool>,
+    pub smtp_alert: Option<bool>,
 }
 
 /// `use_vmac [NAME] [MAC]`.
@@ -219,6 +243,7 @@ pub struct SyncGroup {
     pub members: Vec<String>,
     pub tracks: Tracks,
     pub notify: Notify,
+    pub smtp_alert: Option<bool>,
 }
 
 /// `vrrp_script`.
@@ -233,6 +258,8 @@ pub struct TrackedScript {
     pub rise: u32,
     pub fall: u32,
     pub init_fail: bool,
+    /// Its program is not there: nobody tracks it.
+    pub missing: bool,
 }
 
 /// `track_file`.

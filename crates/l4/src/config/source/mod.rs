@@ -23,6 +23,10 @@ pub trait Host {
     fn interface_exists(&self, name: &str) -> Option<bool>;
     /// Whether a script exists and may be executed; `None` when it cannot be known.
     fn executable_exists(&self, path: &str) -> Option<bool>;
+    /// Whether there is such a user.
+    fn user_exists(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// A host with no files and no opinion: for texts that stand alone.

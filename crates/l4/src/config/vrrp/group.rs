@@ -81,7 +81,9 @@ pub static SYNC_GROUP: &[Keyword<SyncGroup>] = &[
         "[BOOL]",
         "groups report no priorities",
     ),
-    not_yet("smtp_alert", "[BOOL]", "no mail is sent; use notify"),
+    works("smtp_alert", "[BOOL]", "changes are mailed", |g, a| {
+        g.smtp_alert = a.boolean()
+    }),
     no_effect(
         "global_tracking",
         "",

@@ -87,6 +87,9 @@ pub(super) fn vmac(i: &mut Instance, a: &mut Args<'_, '_>) {
                     word,
                     format!("'{}' is not a unicast MAC address", word.text),
                 );
+            } else if vmac.mac.is_some_and(|m| m.starts_with(&[0, 0, 0x5e, 0])) {
+                a.dubious_at(word, "a MAC of VRRP's own range is what the router has without saying: it is left out");
+                (vmac.mac, vmac.mac_ends_in_vrid) = (None, false);
             }
         } else if word.text.len() > 15 {
             a.error_at(word, "an interface name has at most 15 characters");

@@ -1,6 +1,5 @@
 //! What is tracked (`vrrp_script`, `track_file`, `vrrp_track_process`), and the lines that refer to it.
 
-use crate::config::diagnostic::Severity;
 use crate::config::keyword::{Args, Context, Keyword, block, split_command, works};
 use crate::config::model::*;
 use crate::config::tree::{Node, Word};
@@ -90,15 +89,6 @@ pub static SCRIPT: &[Keyword<TrackedScript>] = &[
                 argv.extend(std::iter::from_fn(|| a.optional().map(|w| w.text.clone())));
             }
             let user = s.script.take().and_then(|s| s.user);
-            if let Some(program) = argv.first()
-                && a.cx.host.executable_exists(program) == Some(false)
-            {
-                a.cx.report(
-                    Severity::Warning,
-                    Some(word.place()),
-                    format!("{program} does not exist or may not be executed"),
-                );
-            }
             s.script = Some(Script { argv, user });
         },
     ),
@@ -185,11 +175,19 @@ pub fn script(cx: &mut Context<'_>, node: &Node) {
         rise: 1,
         fall: 1,
         init_fail: false,
+        missing: false,
     };
     block(a.block(), SCRIPT, &mut s, a.cx, "vrrp_script");
-    if s.script.as_ref().is_none_or(|s| s.argv.is_empty()) {
+    let Some(script) = s.script.as_ref().filter(|s| !s.argv.is_empty()) else {
         return a.error_at(word, format!("vrrp_script {} has no script", word.text));
-    }
+    };
+    let exists = script
+        .argv
+        .first()
+        .and_then(|p| a.cx.host.executable_exists(p));
+    s.missing = exists == Some(false);
+    let user = script.user.as_ref().map(|u| u.user.as_str());
+    a.check_executable(word, &script.argv, user);
     a.cx.config.scripts.push(s);
 }
 

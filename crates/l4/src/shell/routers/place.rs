@@ -278,11 +278,12 @@ impl Work {
 
     fn routes(&mut self, p: &Placement, add: bool, failures: &mut Vec<String>) {
         for route in &p.routes {
-            let device = route.device.as_deref().and_then(|d| self.index(d));
+            let links = self.links.clone();
+            let index = |name: &str| links.iter().find(|l| l.name == name).map(|l| l.index);
             let result = if add {
-                self.netlink.add_route(route, device)
+                self.netlink.add_route(route, &index)
             } else {
-                self.netlink.remove_route(route, device)
+                self.netlink.remove_route(route, &index)
             };
             if let Err(e) = result {
                 failures.push(format!("route {}: {e}", destination(route)));

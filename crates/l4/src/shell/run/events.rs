@@ -27,6 +27,14 @@ impl Work {
                 let up = matches!(event, Event::ServerUp(..));
                 let word = if up { "UP" } else { "DOWN" };
                 println!("{name}: server {ip}:{port} is {word}");
+                let own = server(*ip, *port).and_then(|r| r.smtp_alert);
+                if g.mail.checker(own.or(pool.config.smtp_alert)) {
+                    let subject =
+                        format!("Realserver [{ip}]:{port} of virtual server [{key}] - {word}");
+                    let how = if up { "succeed" } else { "failed" };
+                    self.mailer
+                        .alert(g, &subject, &format!("=> CHECK {how} on service <="));
+                }
                 scripts::write_fifos(fifos(), &format!("RS [{ip}]:{port} [{key}] {word}\n"));
                 if let Some(script) = server(*ip, *port).and_then(|r| {
                     if up {
@@ -41,6 +49,15 @@ impl Work {
             Event::QuorumGained | Event::QuorumLost => {
                 let up = *event == Event::QuorumGained;
                 println!("{name}: quorum {}", if up { "gained" } else { "lost" });
+                if g.mail.checker(pool.config.smtp_alert) {
+                    let word = if up { "UP" } else { "DOWN" };
+                    let how = if up { "Gained" } else { "Lost" };
+                    self.mailer.alert(
+                        g,
+                        &format!("Virtual server [{key}] - {word}"),
+                        &format!("=> {how} quorum {} <=", pool.config.quorum),
+                    );
+                }
                 scripts::write_fifos(
                     fifos(),
                     &format!("VS [{key}] {}\n", if up { "UP" } else { "DOWN" }),
@@ -70,6 +87,12 @@ impl Work {
                 println!("({instance}) entered {} state", state.name());
                 self.states.insert(instance.clone(), *state);
                 self.vrrp_event(instance, state.name(), *priority);
+                let g = &self.config.globals;
+                let config = self.config.instances.iter().find(|i| i.name == *instance);
+                if config.is_some_and(|i| g.mail.vrrp(i.smtp_alert)) {
+                    self.mailer
+                        .router(g, &format!("VRRP Instance {instance}"), *state);
+                }
                 self.group_event(instance, *state);
             }
             Notice::Stopped {
@@ -151,6 +174,10 @@ impl Work {
         }
         let g = &self.config.globals;
         let word = state.name();
+        if g.mail.vrrp(group.smtp_alert) {
+            self.mailer
+                .router(g, &format!("VRRP Group {}", group.name), state);
+        }
         let priority = self
             .config
             .instances
