@@ -108,6 +108,34 @@ fn subject(line: &Line, word: usize) -> String {
     }
 }
 
+/// Keywords that HAProxy lets anything follow: files that it accepts start here too, with a warning.
+const TAKES_ANYTHING_BEHIND: [&str; 24] = [
+    "balance",
+    "capture cookie",
+    "clitcpka-cnt",
+    "clitcpka-idle",
+    "clitcpka-intvl",
+    "declare capture request",
+    "declare capture response",
+    "dynamic-cookie-key",
+    "errorfile",
+    "errorloc",
+    "errorloc302",
+    "errorloc303",
+    "hash-balance-factor",
+    "hash-type",
+    "http-send-name-header",
+    "log-tag",
+    "max-keep-alive-queue",
+    "option redispatch",
+    "rate-limit sessions",
+    "srvtcpka-cnt",
+    "srvtcpka-idle",
+    "srvtcpka-intvl",
+    "tcp-request inspect-delay",
+    "unique-id-header",
+];
+
 impl Cx<'_> {
     /// The word must be there; `what` says what it would be ("an address").
     pub fn need<'l>(&mut self, line: &'l Line, word: usize, what: &str) -> Option<&'l str> {
@@ -127,6 +155,12 @@ impl Cx<'_> {
     /// Nothing may follow: complains about the first word from `word` on.
     pub fn no_more(&mut self, line: &Line, word: usize) -> bool {
         if !line.has(word) {
+            return true;
+        }
+        let keyword = line.keyword();
+        if TAKES_ANYTHING_BEHIND.contains(&keyword.as_str()) {
+            let message = format!("'{keyword}' ignores the argument '{}'.", line.word(word));
+            self.warn(line, word, message, Some("take it out".into()));
             return true;
         }
         self.error_at(

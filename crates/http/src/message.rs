@@ -164,7 +164,11 @@ impl Request {
 
     /// Replaces the path, keeps scheme, authority and query (`http-request set-path`).
     pub fn set_path(&mut self, path: impl AsRef<[u8]>) {
-        let path_place = self.path_place();
+        let path_place = match self.target() {
+            // `OPTIONS *`: the asterisk stands where a path would
+            b"*" => self.method_len..self.target_end,
+            _ => self.path_place(),
+        };
         self.splice(path_place, path.as_ref());
     }
 

@@ -63,6 +63,16 @@ fn targets_and_logs_are_haproxys() {
     check("targets.txt");
 }
 
+#[test]
+fn keywords_do_as_haproxys() {
+    check("keywords.txt");
+}
+
+#[test]
+fn keywords_of_tcp_do_as_haproxys() {
+    check("keywords-tcp.txt");
+}
+
 /// Cases that are played at once: most of the time they wait.
 const AT_ONCE: usize = 8;
 

@@ -442,8 +442,10 @@ pub struct Proxy {
     pub use_servers: Vec<UseServer>,
     pub source: Option<Source>,
     pub check: CheckKind,
-    /// `dispatch ADDR`, for backends without servers.
+    /// `dispatch ADDR`
     pub dispatch: Option<PeerAddr>,
+    /// `dispatch` or `option transparent`, and no `balance`: servers get only what persistence or `use-server` gives them.
+    pub unbalanced: bool,
     pub http_send_name_header: Option<String>,
     pub email_alert: bool,
     /// `load-server-state-from-file`

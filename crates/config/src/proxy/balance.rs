@@ -118,6 +118,14 @@ fn algorithm(cx: &mut Cx<'_>, line: &Arc<Line>, at: &mut usize) -> Option<Balanc
                 return None;
             }
             let use_domain_only = line.word(*at) == "use_domain_only";
+            if !use_domain_only && line.has(*at) {
+                let message = format!(
+                    "balance hdr({name}) only accepts 'use_domain_only' modifier (got '{}').",
+                    line.word(*at)
+                );
+                cx.error_at(line, *at, message);
+                return None;
+            }
             *at += usize::from(use_domain_only);
             Balance::Header {
                 name: name.to_owned(),

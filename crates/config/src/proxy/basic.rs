@@ -49,6 +49,9 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     ),
     kw("rate-limit sessions", Sections::DFL, "<rate>", "most new sessions a second", |cx, line| {
         if let Some(n) = only_uint(cx, line) {
+            if cx.proxy().settings.rate_limit_sessions != 0 {
+                cx.warn(line, 0, "overwriting rate-limit sessions which was already specified", None);
+            }
             cx.proxy().settings.rate_limit_sessions = n;
         }
     })
@@ -61,7 +64,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
             cx.proxy().settings.max_keep_alive_queue = Some(n);
         }
     })
-    ,
+    .ignored(),
     kw("http-reuse", Sections::DLB, "{ never | safe | aggressive | always }", "how idle server connections are shared between clients", http_reuse)
         .ignored(),
     kw("http-send-name-header", Sections::DLB, "<header>", "header that carries the server's name to it", |cx, line| {

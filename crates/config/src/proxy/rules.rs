@@ -91,6 +91,14 @@ impl RuleSet {
         )
     }
 
+    /// `http-request`, `http-response`, `http-after-response`.
+    fn is_http(self) -> bool {
+        matches!(
+            self,
+            RuleSet::HttpRequest | RuleSet::HttpResponse | RuleSet::HttpAfterResponse
+        )
+    }
+
     fn list(self, proxy: &mut RawProxy) -> &mut Vec<RawRule> {
         match self {
             RuleSet::TcpConnection => &mut proxy.tcp_request_connection,
@@ -135,12 +143,42 @@ pub(crate) fn rule(cx: &mut Cx<'_>, line: &Arc<Line>, parse: ActionParser) {
     let Some(cond) = cx.cond(line, words.at, words.place) else {
         return;
     };
+    let last = set.list(cx.proxy()).last();
+    if set.is_http() && last.is_some_and(|r| r.cond.is_none() && ends_processing(&r.action)) {
+        let message = format!(
+            "previous '{}' action is final and has no condition attached, further entries are NOOP.",
+            line.word(0)
+        );
+        cx.warn(
+            line,
+            0,
+            message,
+            Some("rules run until one ends them: give the one above a condition".into()),
+        );
+    }
     let rule = RawRule {
         cond,
         action,
         line: line.clone(),
     };
     set.list(cx.proxy()).push(rule);
+}
+
+/// Whether nothing behind a rule with this action has its turn. Those that drop the connection are not looked at by HAProxy.
+fn ends_processing(action: &RawAction) -> bool {
+    let RawAction::Ready(action) = action else {
+        return false;
+    };
+    matches!(
+        action,
+        Action::Allow
+            | Action::Deny(_)
+            | Action::Tarpit(_)
+            | Action::Return(_)
+            | Action::Redirect(_)
+            | Action::Auth { .. }
+            | Action::UseService(_)
+    )
 }
 
 /// An action that needs nothing more.
@@ -256,6 +294,15 @@ fn inspect_delay(cx: &mut Cx<'_>, line: &Arc<Line>, slot: fn(&mut RawProxy) -> &
     if let Some(ms) = cx.time_ms(line, word, TimeUnit::Ms)
         && cx.no_more(line, word + 1)
     {
+        if slot(cx.proxy()).is_some() {
+            let name = line.keyword();
+            let message = format!(
+                "ignoring {name} (was already defined) in {}",
+                cx.whereabouts()
+            );
+            let hint = "the first one counts: take one of them out".into();
+            return cx.warn(line, 0, message, Some(hint));
+        }
         *slot(cx.proxy()) = (ms > 0).then_some(ms);
     }
 }

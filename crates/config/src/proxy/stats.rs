@@ -66,9 +66,11 @@ fn auth(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let (user, password) = account.split_once(':').unwrap_or((account, ""));
     let account = (user.to_owned(), password.to_owned());
     let stats = page(cx);
-    if !stats.auth.contains(&account) {
-        stats.auth.push(account);
+    if stats.auth.iter().any(|(known, _)| *known == account.0) {
+        let message = format!("uri auth: ignoring duplicated user '{user}'.");
+        return cx.warn(line, line.keyword_len, message, None);
     }
+    stats.auth.push(account);
 }
 
 fn admin(cx: &mut Cx<'_>, line: &Arc<Line>) {

@@ -83,19 +83,15 @@ pub(super) fn without_http(
     if page || !rules.stats.is_empty() {
         warn(ignored("'stats' statement"));
     }
-    let redirects = !raw.redirects.is_empty();
-    let requests = rules.http_request.len() > raw.redirects.len();
-    if requests {
-        warn(rules_ignored("http-request"));
-    }
-    if !rules.http_response.is_empty() {
-        warn(rules_ignored("http-response"));
-    }
-    if !rules.http_after_response.is_empty() {
-        warn(rules_ignored("http-after-response"));
-    }
-    if redirects {
-        warn(rules_ignored("redirect"));
+    // those of `defaults` are meant for whom they suit
+    let own = [
+        (raw.http_request.len() + raw.block.len(), "http-request"),
+        (raw.http_response.len(), "http-response"),
+        (raw.http_after_response.len(), "http-after-response"),
+        (raw.redirects.len(), "redirect"),
+    ];
+    for (_, what) in own.iter().filter(|(rules, _)| *rules > 0) {
+        warn(rules_ignored(what));
     }
     rules.http_request.clear();
     rules.http_response.clear();
@@ -153,12 +149,31 @@ const HTTP_OPTIONS: [(Options, &str); 13] = [
     (Options::PREFER_LAST_SERVER, "prefer-last-server"),
 ];
 
+/// Of them those that mean something to one side only: the other may inherit them.
+const FRONT_OPTIONS: Options = Options::ACCEPT_INVALID_HTTP_REQUEST
+    .union(Options::DISABLE_H2_UPGRADE)
+    .union(Options::HTTP_IGNORE_PROBES)
+    .union(Options::HTTP_USE_PROXY_HEADER)
+    .union(Options::IDLE_CLOSE_ON_RESPONSE);
+const BACK_OPTIONS: Options = Options::ACCEPT_INVALID_HTTP_RESPONSE
+    .union(Options::CHECKCACHE)
+    .union(Options::HTTP_PRETEND_KEEPALIVE)
+    .union(Options::PREFER_LAST_SERVER);
+
 fn http_options(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &mut Settings) {
     for (option, name) in HTTP_OPTIONS {
         if !s.options.contains(option) {
             continue;
         }
         s.options.remove(option);
+        let side = match option {
+            o if FRONT_OPTIONS.contains(o) => Caps::FRONTEND,
+            o if BACK_OPTIONS.contains(o) => Caps::BACKEND,
+            _ => raw.caps,
+        };
+        if !raw.caps.intersects(side) {
+            continue;
+        }
         let message = format!(
             "'option {name}' ignored for {} '{}' as it requires HTTP mode.",
             raw.kind(),

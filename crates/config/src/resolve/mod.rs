@@ -243,6 +243,12 @@ impl Resolver<'_> {
         self.diagnostics.push(finding);
     }
 
+    /// An error about a proxy as a whole, shown at its name.
+    pub(crate) fn error_plain(&mut self, raw: &RawProxy, message: String) {
+        let finding = about(Severity::Alert, &raw.line, 1, 0..0, message, None);
+        self.diagnostics.push(finding);
+    }
+
     /// Reports a fault of the expression engine.
     pub(crate) fn expr_error(
         &mut self,

@@ -6,7 +6,8 @@ use sluice_expr::place::Place;
 
 use super::Resolver;
 use crate::model::{
-    Action, CheckAction, CheckKind, Mode, PeerAddr, PortSpec, RetryOn, ServerStateSource, UseSrc,
+    Action, CheckAction, CheckKind, Mode, Options, PeerAddr, PortSpec, RetryOn, ServerStateSource,
+    UseSrc,
 };
 use crate::raw::{RawAction, RawProxy, RawServer, Settings};
 
@@ -17,6 +18,15 @@ pub(super) fn check(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
     }
     if raw.is_backend() {
         servers(resolver, raw, s);
+        balanced_and_not(resolver, raw, s);
+        if raw.is_frontend() && !raw.servers.is_empty() && s.default_backend.is_some() {
+            let message = format!(
+                "In proxy '{}', the 'default_backend' rule always has precedence over the servers, which will never be \
+                 used.",
+                raw.name
+            );
+            resolver.warn_plain(raw, message);
+        }
         if s.server_state == ServerStateSource::Global
             && resolver.raw.global.server_state_file.is_none()
         {
@@ -130,6 +140,22 @@ fn servers(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
                 Some("write them after `retry-on`".into()),
             );
         }
+    }
+}
+
+/// `dispatch` and `option transparent` say where connections go, and so does `balance`.
+fn balanced_and_not(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
+    if s.balance.is_none() {
+        return;
+    }
+    let (kind, name) = (raw.kind(), &raw.name);
+    if s.options.contains(Options::TRANSPARENT) {
+        let message = format!("{kind} '{name}' cannot use both transparent and balance mode.");
+        resolver.error_plain(raw, message);
+    } else if raw.dispatch.is_some() {
+        let message =
+            format!("dispatch address of {kind} '{name}' will be ignored in balance mode.");
+        resolver.warn_plain(raw, message);
     }
 }
 

@@ -70,6 +70,8 @@ pub(super) fn build(
     let options = options(&settings);
     let check = crate::proxy::build_check(&settings.check);
     let s = settings;
+    let unbalanced =
+        s.balance.is_none() && (raw.dispatch.is_some() || s.options.contains(Options::TRANSPARENT));
     Some(Proxy {
         id: id(index),
         name: raw.name.clone(),
@@ -137,6 +139,7 @@ pub(super) fn build(
         source: s.source,
         check,
         dispatch: raw.dispatch.clone(),
+        unbalanced,
         http_send_name_header: s.http_send_name_header,
         email_alert: false,
         server_state: s.server_state,

@@ -192,7 +192,9 @@ impl Stream {
             self.info.cookie_res = if seen.is_some() { b'P' } else { b'N' };
         }
         if self.persistence_ignored {
-            self.info.cookie_res = b'N';
+            if cookie.mode != CookieMode::Passive {
+                self.info.cookie_res = b'N';
+            }
             return;
         }
         if let Some(slot) = seen {

@@ -19,7 +19,6 @@ impl Stream {
     pub fn forwarding_headers(&mut self, fe: &Proxy, be: &Proxy) {
         let client = self.sess.client.src.ip();
         if let (Some(ip), Some(ff)) = (client, be.forwardfor.as_ref().or(fe.forwardfor.as_ref())) {
-            // either side may have an exception, and `if-none` of either counts
             let sides = [fe.forwardfor.as_ref(), be.forwardfor.as_ref()];
             add_address(&mut self.req.headers, ff, ip, &sides);
         }
@@ -119,13 +118,13 @@ impl Stream {
     }
 }
 
-/// Adds an address to its header, unless an exception or `if-none` says otherwise.
+/// Adds an address to its header, unless an exception of either side or `if-none` of all that ask for it says otherwise.
 fn add_address(headers: &mut Headers, ff: &ForwardFor, ip: IpAddr, sides: &[Option<&ForwardFor>]) {
     let excepted = |f: &ForwardFor| f.except.is_some_and(|(net, len)| in_net(ip, net, len));
     if sides.iter().flatten().any(|f| excepted(f)) {
         return;
     }
-    if sides.iter().flatten().any(|f| f.if_none) && headers.contains(&ff.header) {
+    if sides.iter().flatten().all(|f| f.if_none) && headers.contains(&ff.header) {
         return;
     }
     headers.add(&ff.header, ip.to_string());

@@ -137,7 +137,7 @@ async fn wait_for_bytes(
 /// Marks a session whose first request never came in time.
 const ERR_TIMEOUT: u16 = 0xffff;
 
-/// The client said nothing at all: a timeout gets its 408, and it is logged unless `dontlognull`.
+/// The client said nothing at all: a timeout gets its 408, an end its 400, and it is logged unless `dontlognull`.
 async fn ended_before_request(
     w: &Rc<Worker>,
     l: &Listener,
@@ -163,6 +163,10 @@ async fn ended_before_request(
     } else {
         if !quiet {
             s.count_bad_request();
+        }
+        if !l.proxy.options.contains(Options::HTTP_IGNORE_PROBES) {
+            // it may only have closed its direction
+            refuse(&mut s, client, 400).await;
         }
         s.info.status = 400;
         s.terminate(b'C', b'R');
@@ -337,6 +341,7 @@ impl Stream {
     /// As [`Stream::answer`], with the connection ending at least as `fate` says.
     pub async fn answer_and(&mut self, client: &mut Client, local: Local, fate: Fate) -> Fate {
         if local.silent {
+            self.info.status = local.status.map_or(-1, i32::from);
             return Fate::Close;
         }
         self.tick();

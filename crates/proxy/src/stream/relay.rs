@@ -33,79 +33,91 @@ pub async fn relay(
     // who ended it, as the first character of the termination state
     let contstats = s.frontend().options.contains(Options::CONTSTATS);
     let before = (s.info.bytes_in, s.info.bytes_out);
+    // a client that was silent for too long is taken for one that has nothing more to say: the server is told, and may answer
+    let mut silent = false;
     let cause = std::future::poll_fn(|cx| {
-        if !up_closed {
-            if let Poll::Ready(end) = s.up.poll(cx, &w, &mut client.io, &mut conn.io) {
-                match end {
-                    End::Done => {
-                        up_closed = true;
-                        conn.io.shutdown_write();
+        loop {
+            if !up_closed {
+                if let Poll::Ready(end) = s.up.poll(cx, &w, &mut client.io, &mut conn.io) {
+                    match end {
+                        End::Done => {
+                            up_closed = true;
+                            conn.io.shutdown_write();
+                        }
+                        End::SinkError(_) => return Poll::Ready(b'S'),
+                        _ => return Poll::Ready(b'C'),
                     }
-                    End::SinkError(_) => return Poll::Ready(b'S'),
-                    _ => return Poll::Ready(b'C'),
                 }
             }
-        }
-        if !down_closed {
-            if let Poll::Ready(end) = s.down.poll(cx, &w, &mut conn.io, &mut client.io) {
-                match end {
-                    End::Done => {
-                        down_closed = true;
-                        client.io.shutdown_write();
+            if !down_closed {
+                if let Poll::Ready(end) = s.down.poll(cx, &w, &mut conn.io, &mut client.io) {
+                    match end {
+                        End::Done => {
+                            down_closed = true;
+                            client.io.shutdown_write();
+                        }
+                        End::SinkError(_) => return Poll::Ready(b'C'),
+                        _ => return Poll::Ready(b'S'),
                     }
-                    End::SinkError(_) => return Poll::Ready(b'C'),
-                    _ => return Poll::Ready(b'S'),
                 }
             }
+            if contstats {
+                s.count_flow(before.0 + s.up.written, before.1 + s.down.written);
+            }
+            if up_closed && down_closed {
+                return Poll::Ready(b'-');
+            }
+            // both directions keep each other alive, except with a half-closed side's own timeout
+            let since = s.up.progress_us.max(s.down.progress_us);
+            let client_ms = if down_closed {
+                client_fin.or(client_ms)
+            } else {
+                client_ms
+            };
+            let server_ms = if up_closed {
+                server_fin.or(server_ms)
+            } else {
+                server_ms
+            };
+            let waits_for_client = (!up_closed && s.up.awaits == Awaits::Source)
+                || (!down_closed && s.down.awaits == Awaits::Sink);
+            let waits_for_server = (!down_closed && s.down.awaits == Awaits::Source)
+                || (!up_closed && s.up.awaits == Awaits::Sink);
+            let due = |wanted: bool, ms: Option<u64>, since_us: u64| {
+                crate::net::since(since_us, ms.filter(|_| wanted))
+            };
+            let (c, v) = (
+                due(
+                    waits_for_client,
+                    client_ms,
+                    if independent { s.up.progress_us } else { since },
+                ),
+                due(
+                    waits_for_server,
+                    server_ms,
+                    if independent {
+                        s.down.progress_us
+                    } else {
+                        since
+                    },
+                ),
+            );
+            let first_is_client = c.is_some() && (v.is_none() || c <= v);
+            let timeout = client.timer.poll(cx, crate::net::earlier(c, v));
+            match timeout {
+                Poll::Ready(())
+                    if first_is_client && !up_closed && s.up.awaits == Awaits::Source =>
+                {
+                    (silent, up_closed) = (true, true);
+                    conn.io.shutdown_write();
+                }
+                Poll::Ready(()) => return Poll::Ready(if first_is_client { b'c' } else { b's' }),
+                Poll::Pending => return Poll::Pending,
+            }
         }
-        if contstats {
-            s.count_flow(before.0 + s.up.written, before.1 + s.down.written);
-        }
-        if up_closed && down_closed {
-            return Poll::Ready(b'-');
-        }
-        // both directions keep each other alive, except with a half-closed side's own timeout
-        let since = s.up.progress_us.max(s.down.progress_us);
-        let client_ms = if down_closed {
-            client_fin.or(client_ms)
-        } else {
-            client_ms
-        };
-        let server_ms = if up_closed {
-            server_fin.or(server_ms)
-        } else {
-            server_ms
-        };
-        let waits_for_client = (!up_closed && s.up.awaits == Awaits::Source)
-            || (!down_closed && s.down.awaits == Awaits::Sink);
-        let waits_for_server = (!down_closed && s.down.awaits == Awaits::Source)
-            || (!up_closed && s.up.awaits == Awaits::Sink);
-        let due = |wanted: bool, ms: Option<u64>, since_us: u64| {
-            crate::net::since(since_us, ms.filter(|_| wanted))
-        };
-        let (c, v) = (
-            due(
-                waits_for_client,
-                client_ms,
-                if independent { s.up.progress_us } else { since },
-            ),
-            due(
-                waits_for_server,
-                server_ms,
-                if independent {
-                    s.down.progress_us
-                } else {
-                    since
-                },
-            ),
-        );
-        let first_is_client = c.is_some() && (v.is_none() || c <= v);
-        client
-            .timer
-            .poll(cx, crate::net::earlier(c, v))
-            .map(|()| if first_is_client { b'c' } else { b's' })
     })
     .await;
+    let cause = if silent { b'c' } else { cause };
     s.info.bytes_in += s.up.body_written();
     s.info.req_bytes_out += s.up.written;
     s.info.res_bytes_in += s.down.body_written();

@@ -58,7 +58,10 @@ impl Stream {
                 self.res.headers.add("Content-Length", "0");
                 self.res.headers.add("Location", url.as_bytes());
                 self.res.headers.add("Cache-Control", "no-cache");
-                Local::new(Vec::new())
+                Local {
+                    status: Some(status),
+                    ..Local::new(Vec::new())
+                }
             }
             Some(ErrorReply::Reply(r)) => self.reply_response(&r),
             None => self.builtin_error(status),
@@ -227,7 +230,10 @@ impl Stream {
         self.res.headers.add("Cache-Control", "no-cache");
         self.res.headers.add("Content-Length", "0");
         self.res.headers.add("Location", location);
-        Some(Local::new(Vec::new()))
+        Some(Local {
+            close: true,
+            ..Local::new(Vec::new())
+        })
     }
 
     /// 401 or 407 with the realm (`http-request auth`, `stats auth`).

@@ -135,6 +135,7 @@ impl Stream {
             self.request_rules(p, client).await?;
         }
         if self.has_refused_names(p) {
+            self.request_processed();
             self.count_denied_request();
             return Err(self.deny_with(client, 403, b'P').await);
         }
@@ -260,21 +261,19 @@ impl Stream {
                 self.hold_request_body(client, Some(time_ms), at_least)
                     .await?
             }
-            Later::EarlyHint { name, value } => self.early_hint(&name, &value, client).await,
+            Later::EarlyHint(lines) => self.early_hint(&lines, client).await,
         }
         self.tick();
         Ok(())
     }
 
-    async fn early_hint(&mut self, name: &[u8], value: &[u8], client: &mut Client) {
+    async fn early_hint(&mut self, lines: &[u8], client: &mut Client) {
         if self.req.version < Version::HTTP_11 {
             return;
         }
         let mut out = b"HTTP/1.1 103 Early Hints\r\n".to_vec();
-        out.extend_from_slice(name);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value);
-        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(lines);
+        out.extend_from_slice(b"\r\n");
         // a client that is gone is noticed when the response is written
         let _ = client
             .io
@@ -367,6 +366,8 @@ impl Stream {
     /// A page of our own answers, named in the log where a server stands otherwise.
     fn served_here(&mut self, applet: &str) {
         self.request_processed();
+        // as if a server had been there at once
+        (self.info.tw_ms, self.info.tc_ms, self.info.tsrv_ms) = (0, 0, 0);
         self.info.applet = Some(applet.into());
         self.terminate(b'L', b'R');
     }
@@ -398,12 +399,12 @@ impl Stream {
         })
     }
 
-    /// A browser that believes it talks to a proxy authenticates with `Proxy-` headers (absolute URI).
+    /// A browser that believes it talks to a proxy writes absolute URIs and authenticates with `Proxy-` headers
+    /// (`option http-use-proxy-header`).
     fn uses_proxy_headers(&self) -> bool {
-        self.frontend()
-            .options
-            .contains(Options::HTTP_USE_PROXY_HEADER)
-            || self.req.authority().is_some() && self.req.scheme().is_some()
+        let asked = self.frontend().options;
+        asked.contains(Options::HTTP_USE_PROXY_HEADER)
+            && !matches!(self.req.target().first(), Some(b'/' | b'*'))
     }
 
     /// `use_backend`, then `default_backend`.

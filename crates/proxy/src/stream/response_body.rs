@@ -47,7 +47,7 @@ impl Stream {
                     }
                 }
             }
-            Later::EarlyHint { .. } => {}
+            Later::EarlyHint(_) => {}
         }
         self.tick();
         Ok(())

@@ -59,8 +59,12 @@ pub enum Verdict {
 #[derive(Clone)]
 pub enum Later {
     PauseMs(u64),
-    Body { time_ms: u64, at_least: u64 },
-    EarlyHint { name: Vec<u8>, value: Vec<u8> },
+    Body {
+        time_ms: u64,
+        at_least: u64,
+    },
+    /// Header lines.
+    EarlyHint(Vec<u8>),
 }
 
 /// Which packet marking an action sets.
@@ -87,7 +91,10 @@ impl Stream {
                     _ => continue,
                 }
             }
-            let verdict = self.act(&rule.action, i);
+            let verdict = match rule.action {
+                Action::EarlyHint { .. } => self.early_hints(rules, i),
+                _ => self.act(&rule.action, i),
+            };
             self.keep_captured();
             match verdict {
                 Verdict::Next => {}
@@ -102,6 +109,27 @@ impl Stream {
             }
         }
         Verdict::Next
+    }
+
+    /// `early-hint` rules that stand together make one interim response: the first of them holds.
+    fn early_hints(&mut self, rules: &[Rule], first: usize) -> Verdict {
+        let mut lines = Vec::new();
+        let mut next = first;
+        for rule in rules.iter().skip(first) {
+            let Action::EarlyHint { name, value } = &rule.action else {
+                break;
+            };
+            let holds = |c: &sluice_expr::Cond| c.eval_final(self);
+            if next == first || rule.cond.as_ref().is_none_or(holds) {
+                lines.extend_from_slice(name.as_bytes());
+                lines.extend_from_slice(b": ");
+                lines.extend(self.render(value));
+                lines.extend_from_slice(b"\r\n");
+            }
+            next += 1;
+        }
+        let what = Later::EarlyHint(lines);
+        Verdict::Later { what, next }
     }
 
     /// Whether raw bytes of a channel are looked at, of which more may come.
@@ -162,17 +190,7 @@ impl Stream {
                     };
                 }
             }
-            Action::EarlyHint { name, value } => {
-                let value = self.render(value);
-                let what = Later::EarlyHint {
-                    name: name.as_bytes().to_vec(),
-                    value,
-                };
-                return Verdict::Later {
-                    what,
-                    next: index + 1,
-                };
-            }
+            Action::EarlyHint { .. } => {}
 
             Action::AddHeader { name, value, line } | Action::SetHeader { name, value, line } => {
                 let replaces = matches!(action, Action::SetHeader { .. });
@@ -601,17 +619,21 @@ fn replace_value(h: &mut Headers, name: &[u8], regex: &Regex, template: &[u8]) {
         };
         let mut out = Vec::with_capacity(line.len());
         let mut changed = false;
-        let mut end = 0;
+        let (mut end, mut replaced) = (0, false);
         for item in sluice_http::list_items(line) {
             let start = item.as_ptr() as usize - line.as_ptr() as usize;
-            let between = &line[end..start];
+            // the blanks around a replaced item go with it, as HAProxy does it
+            let between = match replaced {
+                true => line[end..start].trim_ascii_start(),
+                false => &line[end..start],
+            };
             end = start + item.len();
+            replaced = false;
             match expanded(regex, item, template) {
                 Some(new) => {
-                    // the blanks before an item go with it, as HAProxy does it
                     out.extend_from_slice(between.trim_ascii_end());
                     out.extend_from_slice(&new);
-                    changed = true;
+                    (changed, replaced) = (true, true);
                 }
                 None => {
                     out.extend_from_slice(between);

@@ -57,7 +57,9 @@ impl Stream {
         let w = self.w.clone();
         let watch = be.options.contains(Options::ABORTONCLOSE);
         loop {
-            let slot = if be.servers.is_empty() {
+            let direct = be.unbalanced && attempts.wanted.is_none();
+            let nobody = be.servers.is_empty() && self.be_state().usable_servers() == 0;
+            let slot = if direct || nobody {
                 None
             } else {
                 match assign::assign(self, client, attempts).await {

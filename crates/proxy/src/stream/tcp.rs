@@ -27,6 +27,8 @@ pub async fn run(w: &Rc<Worker>, l: &Rc<Listener>, client: &mut Client, sess: Bo
         .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     s.info.stream_id = s.info.request_counter as u32;
     s.info.tr_ms = 0;
+    s.info.req_captures.resize(l.proxy.captures_req.len(), None);
+    s.info.res_captures.resize(l.proxy.captures_res.len(), None);
     s.log_connect(&l.proxy);
     let to_http = s.tcp(client, &l.proxy).await;
     if to_http {
@@ -81,6 +83,11 @@ impl Stream {
             Ok(got) => got,
             Err(why) => {
                 self.note_unserved(&why);
+                // a close with unread bytes would look like a broken connection
+                if client.input.is_none() && self.req_content.is_none() {
+                    self.req_content = Some(w.bufs.lend());
+                    self.read_what_is_there(client);
+                }
                 return false;
             }
         };

@@ -8,6 +8,9 @@ use super::text::unescape;
 #[derive(Default)]
 pub struct File {
     pub defaults: Vec<String>,
+    pub global: Vec<String>,
+    /// Sections that several cases use (`\n` between lines).
+    pub sections: Vec<String>,
     pub cases: Vec<Case>,
     /// The file's lines before the first case.
     head: Vec<String>,
@@ -18,6 +21,8 @@ pub struct File {
 pub struct Case {
     pub name: String,
     pub section: Vec<String>,
+    /// The `defaults` section of its proxies.
+    pub from: String,
     pub conf: Vec<String>,
     pub back: Vec<String>,
     pub bind: String,
@@ -84,14 +89,21 @@ impl File {
             if let Some(name) = name {
                 file.cases.push(Case {
                     name: name.to_string(),
+                    from: "all".to_string(),
                     quiet_ms: 350,
                     servers: vec![Vec::new()],
                     ..Case::default()
                 });
             }
             let Some(case) = file.cases.last_mut() else {
-                if let Some(rest) = line.strip_prefix("defaults ") {
-                    file.defaults.push(rest.to_string());
+                let into = match line.split_once(' ') {
+                    Some(("defaults", rest)) => Some((&mut file.defaults, rest)),
+                    Some(("global", rest)) => Some((&mut file.global, rest)),
+                    Some(("section", rest)) => Some((&mut file.sections, rest)),
+                    _ => None,
+                };
+                if let Some((into, rest)) = into {
+                    into.push(rest.to_string());
                 }
                 file.head.push(line.to_string());
                 continue;
@@ -132,6 +144,7 @@ impl Case {
             "conf" => self.conf.push(rest.to_string()),
             "back" => self.back.push(rest.to_string()),
             "section" => self.section.push(rest.to_string()),
+            "from" => self.from = rest.to_string(),
             "bind" => self.bind = rest.to_string(),
             "serv" => self.server = rest.to_string(),
             "quiet" => self.quiet_ms = rest.parse().expect("quiet takes milliseconds"),

@@ -1,5 +1,6 @@
 //! A proxy with a frontend and a backend for each case, and a case played through it.
 
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -48,13 +49,22 @@ impl Proxy {
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("sluice-exchange-{}-{n}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory");
+        let page = "HTTP/1.1 503 Sorry\r\nContent-Type: text/x\r\nX-File: 1\r\nContent-Length: 4\r\n\r\nout\n";
+        std::fs::write(dir.join("503.http"), page).expect("an error page");
         let local = || TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = |l: &TcpListener| l.local_addr().expect("an address").port();
-        let mut text = String::from("global\n nbthread 1\ndefaults\n mode http\n option httplog\n");
+        let mut text = String::from("global\n nbthread 1\n");
+        file.global
+            .iter()
+            .for_each(|l| text.push_str(&format!(" {l}\n")));
+        text.push_str("defaults all\n mode http\n option httplog\n");
         text.push_str(" timeout connect 1s\n timeout client 1s\n timeout server 1s\n");
         file.defaults
             .iter()
             .for_each(|l| text.push_str(&format!(" {l}\n")));
+        for section in &file.sections {
+            text.push_str(&format!("{}\n", section.replace("\\n", "\n")));
+        }
         let (mut peers, mut held) = (Vec::new(), Vec::new());
         for case in &file.cases {
             let front = local();
@@ -78,6 +88,13 @@ impl Proxy {
             peers.push(these);
             held.push(front);
         }
+        // what answers here has all its listeners, and nobody's connection was used to see it
+        let ready = local();
+        let ready_port = port(&ready);
+        text.push_str(&format!(
+            "frontend ready\n mode http\n bind 127.0.0.1:{ready_port}\n monitor-uri /ready\n"
+        ));
+        held.push(ready);
         let cfg = dir.join("cfg");
         std::fs::write(&cfg, text).expect("the configuration");
         let said = std::fs::File::create(dir.join("said")).expect("a file");
@@ -92,16 +109,12 @@ impl Proxy {
             .expect("start the proxy");
         let mut proxy = Proxy { child, dir, peers };
         let until = Instant::now() + Duration::from_secs(10);
-        for peers in &proxy.peers {
-            while TcpStream::connect(("127.0.0.1", peers.port)).is_err() {
-                if proxy.child.try_wait().is_ok_and(|s| s.is_some()) || Instant::now() > until {
-                    return Err(std::fs::read_to_string(proxy.dir.join("said")).unwrap_or_default());
-                }
-                std::thread::sleep(Duration::from_millis(10));
+        while !answers(ready_port) {
+            if proxy.child.try_wait().is_ok_and(|s| s.is_some()) || Instant::now() > until {
+                return Err(std::fs::read_to_string(proxy.dir.join("said")).unwrap_or_default());
             }
+            std::thread::sleep(Duration::from_millis(10));
         }
-        // the lines of these first connections are nobody's
-        std::thread::sleep(Duration::from_millis(100));
         Ok(proxy)
     }
 
@@ -194,6 +207,17 @@ impl Drop for Proxy {
     }
 }
 
+/// Whether `/ready` is answered on a port.
+fn answers(port: u16) -> bool {
+    let Ok(mut io) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let mut first = [0; 12];
+    io.set_read_timeout(Some(PATIENCE)).expect("an option");
+    let asked = io.write_all(b"GET /ready HTTP/1.0\r\n\r\n");
+    asked.is_ok() && io.read_exact(&mut first).is_ok() && &first == b"HTTP/1.1 200"
+}
+
 fn read_logs(socket: &UdpSocket, into: &mut Vec<String>) {
     let mut line = [0; 65536];
     let wait = Some(Duration::from_millis(10));
@@ -205,20 +229,26 @@ fn read_logs(socket: &UdpSocket, into: &mut Vec<String>) {
 
 /// The sections of one case.
 fn configuration(case: &Case, port: u16) -> String {
-    let Case { name, bind, .. } = case;
+    let Case {
+        name, bind, from, ..
+    } = case;
     let mut text = String::new();
     for section in &case.section {
         text.push_str(&section.replace("\\n", "\n"));
         text.push('\n');
     }
-    text.push_str(&format!("frontend {name}\n bind 127.0.0.1:{port} {bind}\n"));
+    text.push_str(&format!(
+        "frontend {name} from {from}\n bind 127.0.0.1:{port} {bind}\n"
+    ));
     if !case.conf.iter().any(|l| l == "no log") {
         text.push_str(" log LOGADDR len 8192 local0\n");
     }
     case.conf
         .iter()
         .for_each(|l| text.push_str(&format!(" {l}\n")));
-    text.push_str(&format!(" default_backend b_{name}\nbackend b_{name}\n"));
+    text.push_str(&format!(
+        " default_backend b_{name}\nbackend b_{name} from {from}\n"
+    ));
     case.back
         .iter()
         .for_each(|l| text.push_str(&format!(" {l}\n")));
