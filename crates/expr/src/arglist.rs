@@ -43,6 +43,18 @@ pub(crate) fn read(
     if !takes_text && raws.len() == 1 && raws[0].span.is_empty() {
         raws.clear();
     }
+    // nothing behind the last comma: an argument that cannot be empty is left out there
+    if let Some(last) = raws.len().checked_sub(1)
+        && last > 0
+        && last >= spec.required
+        && raws[last].span.is_empty()
+        && spec
+            .kinds
+            .get(last)
+            .is_some_and(|kind| left_out(*kind).is_none())
+    {
+        raws.pop();
+    }
     let title = &text[name.clone()];
     if let Some(extra) = raws.get(spec.kinds.len()) {
         let message = match spec.kinds.len() {
@@ -74,7 +86,7 @@ pub(crate) fn read(
                 (arg, raw.span.clone())
             }
             None if i >= spec.required => (Arg::None, name.clone()),
-            None => match left_out(kind) {
+            None => match Some(kind).filter(|_| i == 0).and_then(left_out) {
                 Some(arg) => (arg, name.clone()),
                 None => {
                     return Err(ExprError::new(format!(
@@ -172,7 +184,7 @@ fn escape(c: u8) -> Option<u8> {
     }
 }
 
-/// What a required argument is when it is not there: names mean the current proxy, a text is empty.
+/// What a first argument is when it is not there although it is required: names mean the current proxy, a text is empty.
 fn left_out(kind: ArgKind) -> Option<Arg> {
     match kind {
         ArgKind::Frontend | ArgKind::Backend | ArgKind::Table | ArgKind::Str => {

@@ -14,6 +14,7 @@ pub mod conv;
 pub mod env;
 pub mod error;
 pub mod fetch;
+pub mod header_list;
 pub mod logformat;
 pub mod pattern;
 pub mod place;

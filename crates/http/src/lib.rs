@@ -39,7 +39,7 @@ pub use error::{ErrorKind, ParseError};
 pub use framing::Framing;
 pub use head::{is_http2_preface, parse_request, parse_response};
 pub use headers::{HeaderLine, Headers, Named, Slot};
-pub use lists::{Cookies, ListItems, cookies, list_items, set_cookie};
+pub use lists::{Cookies, ListItems, cookies, cookies_of, list_items, set_cookie};
 pub use message::{Noticed, Request};
 pub use method::{Method, Version};
 pub use response::Response;

@@ -63,15 +63,28 @@ fn unquoted(text: &[u8], stop: impl Fn(u8) -> bool) -> usize {
 #[derive(Debug, Clone)]
 pub struct Cookies<'a> {
     rest: &'a [u8],
+    too_short: usize,
 }
 
 /// The `name=value` pairs of a `Cookie` header, in order.
 ///
 /// As HAProxy reads them: commas part the value first, then `;` and `,` part the cookies, neither
-/// inside quotes. Blanks around names and values are dropped, quotes stay. A name without `=`, or
-/// with nothing at all after it, is skipped.
+/// inside quotes. Blanks around names and values are dropped, quotes stay; both may be empty. What has
+/// no `=` and what begins with `$` (the attributes of RFC 2109) is skipped.
 pub fn cookies(value: &[u8]) -> Cookies<'_> {
-    Cookies { rest: value }
+    Cookies {
+        rest: value,
+        too_short: 0,
+    }
+}
+
+/// The same for one who looks for a name of this length (0 for any): HAProxy looks at no pair that is the last one of
+/// its part and, with the blanks before it, leaves no room for more than the name and `=`.
+pub fn cookies_of(value: &[u8], name_len: usize) -> Cookies<'_> {
+    Cookies {
+        rest: value,
+        too_short: name_len + 1,
+    }
 }
 
 impl<'a> Cookies<'a> {
@@ -88,14 +101,17 @@ impl<'a> Iterator for Cookies<'a> {
         while !self.rest.is_empty() {
             let item_end = unquoted(self.rest, |b| b == b',');
             let item = trim_end(self.rest.get(..item_end).unwrap_or_default());
-            let (pair, taken) = first_pair(item);
+            let (pair, taken) = match item.len() <= self.too_short {
+                true => (None, item.len()),
+                false => first_pair(item),
+            };
             let taken = if taken < item.len() {
                 taken
             } else {
                 item_end + 1
             };
             self.rest = self.rest.get(taken..).unwrap_or_default();
-            if pair.is_some() {
+            if pair.is_some_and(|(name, _)| name.first() != Some(&b'$')) {
                 return pair;
             }
         }
@@ -117,17 +133,14 @@ fn first_pair(text: &[u8]) -> (Option<Pair<'_>>, usize) {
     let name_end = text.iter().position(|&b| b == b'=' || separates(b));
     let name_end = name_end.unwrap_or(text.len());
     let value_start = name_end + 1;
-    if value_start >= text.len() || text.get(name_end) != Some(&b'=') {
+    if text.get(name_end) != Some(&b'=') {
         return (None, value_start);
     }
     let after = text.get(value_start..).unwrap_or_default();
     let value_len = unquoted(after, separates);
     let name = trim(text.get(..name_end).unwrap_or_default());
     let value = trim(after.get(..value_len).unwrap_or_default());
-    (
-        (!name.is_empty()).then_some((name, value)),
-        value_start + value_len + 1,
-    )
+    (Some((name, value)), value_start + value_len + 1)
 }
 
 fn trim_end(text: &[u8]) -> &[u8] {
@@ -168,9 +181,14 @@ mod tests {
             all("a=\"x;y\"; b=x\"1;2\""),
             [("a", "\"x;y\""), ("b", "x\"1;2\"")]
         );
-        assert_eq!(all("a=; b="), [("a", "")]);
+        assert_eq!(all("a=; b="), [("a", ""), ("b", "")]);
         assert_eq!(all("a=1,b=2"), [("a", "1"), ("b", "2")]);
-        assert_eq!(all("=1;;,;"), []);
+        assert_eq!(all("=1;;,;"), [("", "1")]);
+        assert_eq!(all("$Version=1; a=2; $Path=/"), [("a", "2")]);
+        let named = |text: &'static str, len| cookies_of(text.as_bytes(), len).count();
+        assert_eq!(named("a=1; b=", 1), 2);
+        assert_eq!(named("a=1;b=", 1), 1);
+        assert_eq!(named("a=1;b=", 0), 2);
         assert_eq!(
             set_cookie(b"id=7; Path=/; HttpOnly"),
             Some((&b"id"[..], &b"7"[..]))

@@ -54,8 +54,8 @@ pub struct Redirect {
     pub append_slash: bool,
     pub ignore_empty: bool,
     pub keep_query: bool,
-    /// `set-cookie NAME[=value]` / `clear-cookie NAME[=]` already made into the whole `Set-Cookie` value.
-    pub set_cookie: Option<String>,
+    /// `set-cookie NAME[=value]`, `set-cookie-fmt <fmt>` or `clear-cookie NAME[=]` made into the whole `Set-Cookie` value.
+    pub set_cookie: Option<LogFormat>,
 }
 
 #[derive(Clone)]

@@ -56,6 +56,12 @@ pub enum Action {
         line: Option<HeaderLine>,
     },
     DelHeader(HeaderMatch),
+    /// Headers by a binary list ([`sluice_expr::header_list`]); `prefix` goes before each name.
+    HeaderList {
+        edit: HeaderListEdit,
+        list: Expr,
+        prefix: Option<LogFormat>,
+    },
     ReplaceHeader {
         name: String,
         regex: Arc<Regex>,
@@ -176,6 +182,17 @@ pub type VarConds = Vec<sluice_expr::vars::SetIf>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     PrometheusExporter,
+}
+
+/// What is done with the headers of a binary list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderListEdit {
+    /// Each is added.
+    Add,
+    /// Each is added, after the lines that had one of these names are gone.
+    Set,
+    /// The lines with these names are removed.
+    Del,
 }
 
 /// `del-header NAME [-m METHOD]`

@@ -26,12 +26,13 @@ pub(crate) static KEYWORDS: &[Keyword] = &[kw(
 const CODES: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Words that may stand in a redirect.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 11] = [
     "location",
     "prefix",
     "scheme",
     "code",
     "set-cookie",
+    "set-cookie-fmt",
     "clear-cookie",
     "drop-query",
     "append-slash",
@@ -65,7 +66,13 @@ pub(super) fn redirect_action(
         words.at += 1;
         if matches!(
             name,
-            "location" | "prefix" | "scheme" | "code" | "set-cookie" | "clear-cookie"
+            "location"
+                | "prefix"
+                | "scheme"
+                | "code"
+                | "set-cookie"
+                | "set-cookie-fmt"
+                | "clear-cookie"
         ) {
             cx.need(line, at + 1, &format!("an argument after '{name}'"))?;
             words.at += 1;
@@ -76,9 +83,17 @@ pub(super) fn redirect_action(
             "scheme" => target = Some((at + 1, RedirectKind::Scheme)),
             "code" => redirect.code = code(cx, line, at + 1)?,
             // As HAProxy writes them, so that what is in browsers goes on working.
-            "set-cookie" => redirect.set_cookie = Some(format!("{}; path=/;", line.word(at + 1))),
+            "set-cookie" => {
+                let text = format!("{}; path=/;", line.word(at + 1));
+                redirect.set_cookie = Some(constant(cx, line, words, &text)?);
+            }
+            "set-cookie-fmt" => {
+                let text = format!("{}; path=/;", line.word(at + 1));
+                redirect.set_cookie = Some(text_format(cx, line, at + 1, &text, words.place)?);
+            }
             "clear-cookie" => {
-                redirect.set_cookie = Some(format!("{}; path=/; Max-Age=0;", line.word(at + 1)));
+                let text = format!("{}; path=/; Max-Age=0;", line.word(at + 1));
+                redirect.set_cookie = Some(constant(cx, line, words, &text)?);
             }
             "drop-query" => redirect.drop_query = true,
             "append-slash" => redirect.append_slash = true,
@@ -112,6 +127,15 @@ pub(super) fn redirect_action(
         return None;
     };
     let text = line.word(word).to_owned();
+    // A response's own path is not known any more.
+    if words.set == RuleSet::HttpResponse && line.word(word - 1) != "location" {
+        cx.error_at(
+            line,
+            word - 1,
+            format!("'{}' takes only 'location' in a response", line.keyword()),
+        );
+        return None;
+    }
     // A `redirect` line takes its target as it stands; only the rules take log-formats.
     let format = match words.set {
         RuleSet::Redirect => constant(cx, line, words, &text)?,

@@ -72,6 +72,9 @@ fn pick<'a>(
 
 /// Numbers are checked now; a variable's are when it runs.
 fn prepare_bytes(args: &mut Vec<Arg>, _: &ParseCtx<'_>) -> Result<(), BadArg> {
+    if str_arg(args, 0).is_empty() {
+        return Err(BadArg::new(0, "the offset is missing"));
+    }
     for index in 0..2 {
         if index == 1 && str_arg(args, index).is_empty() {
             continue;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use sluice_http::{Headers, cookies};
+use sluice_http::{Headers, cookies, cookies_of};
 
 use super::{Cursor, arg_str, loose_int, more, request, response, resume};
 use crate::args::Arg;
@@ -121,7 +121,7 @@ fn next<'a>(
     resume(headers.all(from.header), cursor, |text| {
         let mut rest = text;
         while !rest.is_empty() {
-            let mut pairs = cookies(rest);
+            let mut pairs = cookies_of(rest, name.map_or(0, <[u8]>::len));
             let (found, value) = pairs.next()?;
             rest = pairs.rest();
             match name {

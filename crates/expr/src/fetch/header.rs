@@ -10,6 +10,7 @@ use super::{
 use crate::args::Arg;
 use crate::compile::ParseCtx;
 use crate::conv::BadArg;
+use crate::header_list::encode;
 use crate::value::{Absent, Fetched, Sample, Value, leading_ipv4, parse_ipv6};
 
 fetches! {
@@ -36,7 +37,7 @@ fetches! {
         => "The names of the request's headers, between commas or another character.";
     "req.hdrs" () -> Bin, REQUEST, |_, env, _| all_lines(&request(env)?.headers)
         => "The request's headers as they are sent, the empty line included.";
-    "req.hdrs_bin" () -> Bin, REQUEST, |_, env, _| all_binary(&request(env)?.headers)
+    "req.hdrs_bin" () -> Bin, REQUEST, |_, env, _| Ok(Sample::bytes(encode(&request(env)?.headers)))
         => "The request's headers in SPOE's binary form.";
     "res.hdr" (; Str, Sint) -> Str, RESPONSE, |a, env, c| item(a, &response(env)?.headers, c), prepare prepare
         => "An item between commas of the response's headers of a name: the last, or the one asked for.";
@@ -62,7 +63,7 @@ fetches! {
         => "The names of the response's headers, between commas or another character.";
     "res.hdrs" () -> Bin, RESPONSE, |_, env, _| all_lines(&response(env)?.headers)
         => "The response's headers as they are sent, the empty line included.";
-    "res.hdrs_bin" () -> Bin, RESPONSE, |_, env, _| all_binary(&response(env)?.headers)
+    "res.hdrs_bin" () -> Bin, RESPONSE, |_, env, _| Ok(Sample::bytes(encode(&response(env)?.headers)))
         => "The response's headers in SPOE's binary form.";
 }
 
@@ -301,34 +302,6 @@ fn all_lines(headers: &Headers) -> Fetched<'_> {
     Ok(Sample::string(out))
 }
 
-/// Names and values each behind their length, an empty pair at the end.
-fn all_binary(headers: &Headers) -> Fetched<'_> {
-    let mut out = Vec::with_capacity(headers.wire_len() + 2);
-    for (name, value) in headers.iter() {
-        spoe_length(&mut out, name.len());
-        out.extend(name.iter().map(u8::to_ascii_lowercase));
-        spoe_length(&mut out, value.len());
-        out.extend_from_slice(value);
-    }
-    out.extend_from_slice(&[0, 0]);
-    Ok(Sample::bytes(out))
-}
-
-/// A length in SPOE's variable form: one byte below 240, then four bits in the first and seven in each that follows.
-fn spoe_length(out: &mut Vec<u8>, length: usize) {
-    if length < 240 {
-        out.push(length as u8);
-        return;
-    }
-    out.push(length as u8 | 240);
-    let mut rest = (length - 240) >> 4;
-    while rest >= 128 {
-        out.push(rest as u8 | 128);
-        rest = (rest - 128) >> 7;
-    }
-    out.push(rest as u8);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -460,20 +433,6 @@ mod tests {
             ("req.hdr_names(\"\")", Some("host\0x-y")),
             ("req.hdrs_bin", Some("\x04host\x01h\x03x-y\x04a, b\0\0")),
         ]);
-    }
-
-    #[test]
-    fn spoe_lengths_grow_with_the_number() {
-        let check = |n: usize, want: &[u8]| {
-            let mut out = Vec::new();
-            spoe_length(&mut out, n);
-            assert_eq!(out, want, "{n}");
-        };
-        check(0, &[0]);
-        check(239, &[239]);
-        check(240, &[240, 0]);
-        check(2287, &[255, 127]);
-        check(2288, &[240, 128, 0]);
     }
 
     #[test]

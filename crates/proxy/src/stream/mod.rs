@@ -12,6 +12,7 @@ pub mod cookies;
 pub mod deliver;
 pub mod env;
 pub mod forward;
+mod header_list;
 pub mod hold;
 pub mod http;
 pub mod late_request;

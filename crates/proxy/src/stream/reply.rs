@@ -161,14 +161,15 @@ impl Stream {
     /// `redirect location|prefix|scheme` (manual 4.2). `None` when `ignore-empty` has nothing to say.
     pub fn redirect_response(&mut self, r: &Redirect) -> Option<Local> {
         let target = self.redirect_target(r)?;
+        let cookie = r.set_cookie.as_ref().map(|format| self.render(format));
         self.start_response(r.code);
         self.res.headers.add("Content-Length", "0");
         self.res.headers.add("Location", target);
         if matches!(r.code, 302 | 303 | 307) {
             self.res.headers.add("Cache-Control", "no-cache");
         }
-        if let Some(cookie) = &r.set_cookie {
-            self.res.headers.add("Set-Cookie", cookie.as_bytes());
+        if let Some(cookie) = cookie {
+            self.res.headers.add("Set-Cookie", cookie);
         }
         Some(Local::new(Vec::new()))
     }

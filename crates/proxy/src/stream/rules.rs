@@ -138,7 +138,7 @@ impl Stream {
     }
 
     /// The headers rules of the current phase change: the response's once there is one.
-    fn headers(&mut self) -> &mut Headers {
+    pub(super) fn headers(&mut self) -> &mut Headers {
         if self.has_res {
             &mut self.res.headers
         } else {
@@ -219,6 +219,9 @@ impl Stream {
                 }
             }
             Action::DelHeader(matcher) => del_header(self.headers(), matcher),
+            Action::HeaderList { edit, list, prefix } => {
+                return self.edit_header_list(*edit, list, prefix.as_ref());
+            }
             Action::ReplaceHeader {
                 name,
                 regex,
@@ -403,7 +406,7 @@ impl Stream {
     }
 
     /// Whether a header of this size still fits into the message: a head never outgrows a buffer.
-    fn room_for(&self, header: usize) -> bool {
+    pub(super) fn room_for(&self, header: usize) -> bool {
         let (headers, line) = if self.has_res {
             (&self.res.headers, self.res.reason().len())
         } else {
@@ -413,7 +416,7 @@ impl Stream {
     }
 
     /// A rewrite found no room: counted, and with `strict-mode` the end of the message.
-    fn rewrite_failed(&mut self) -> Verdict {
+    pub(super) fn rewrite_failed(&mut self) -> Verdict {
         self.fe_state().fe.failed_rewrites.inc();
         if self.held.backend.is_some() {
             self.be_state().be.failed_rewrites.inc();

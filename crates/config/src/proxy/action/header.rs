@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use sluice_expr::Expr;
 use sluice_expr::pattern::Regex;
 use sluice_http::HeaderLine;
 
-use crate::cx::Cx;
+use crate::cx::{Cx, Pending};
 use crate::line::Line;
-use crate::model::{Action, HeaderMatch};
+use crate::model::{Action, HeaderListEdit, HeaderMatch};
 use crate::proxy::rules::{RuleWords, ready};
-use crate::proxy::{choice, format, regex};
+use crate::proxy::{choice, expr, format, regex};
 use crate::raw::RawAction;
 
 actions! {
@@ -42,6 +43,12 @@ actions! {
             let (name, regex, replace) = name_regex_format(cx, line, words)?;
             ready(Action::ReplaceValue { name, regex, replace })
         };
+    "add-headers-bin" in [req res after] "<expr> [ prefix <fmt> ]" "add the headers of a binary list like that of `req.hdrs_bin`"
+        => |cx, line, words| header_list(cx, line, words, HeaderListEdit::Add);
+    "set-headers-bin" in [req res after] "<expr> [ prefix <fmt> ]" "add the headers of a binary list in place of those of their names"
+        => |cx, line, words| header_list(cx, line, words, HeaderListEdit::Set);
+    "del-headers-bin" in [req res after] "<expr> [ prefix <fmt> ]" "remove the headers whose names are in a binary list, with or without values"
+        => |cx, line, words| header_list(cx, line, words, HeaderListEdit::Del);
     "set-status" in [res after] "<code> [ reason <text> ]" "change the response's status"
         => set_status;
 }
@@ -129,6 +136,39 @@ fn del_header(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Optio
         // Names are compared without case.
         Method::Reg => HeaderMatch::Regex(regex(cx, line, word, true)?),
     }))
+}
+
+/// The sample stands as it is or, as in a format, in `%[...]`: a format's text could not hold binary.
+fn header_list(
+    cx: &mut Cx<'_>,
+    line: &Arc<Line>,
+    words: &mut RuleWords,
+    edit: HeaderListEdit,
+) -> Option<RawAction> {
+    let inner = line
+        .word(words.at)
+        .strip_prefix("%[")
+        .and_then(|rest| rest.strip_suffix(']'));
+    let list = match inner {
+        Some(inner) => {
+            let list = cx.with_ctx(line, words.at, words.place, |ctx, _| {
+                Expr::parse(inner, ctx).map_err(|mut e| {
+                    e.span = e.span.start + 2..e.span.end + 2;
+                    e
+                })
+            })?;
+            cx.bind_later(Pending::Expr(list.clone()), line, words.at);
+            words.at += 1;
+            list
+        }
+        None => expr(cx, line, &mut words.at, words.place)?,
+    };
+    let mut prefix = None;
+    if line.word(words.at) == "prefix" {
+        prefix = Some(format(cx, line, words.at + 1, words.place)?);
+        words.at += 2;
+    }
+    ready(Action::HeaderList { edit, list, prefix })
 }
 
 fn set_status(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {

@@ -18,7 +18,4 @@ later_actions! {
     "send-spoe-group" in [content tcpres req res] "<engine> <group>" "ask an agent" "SPOE";
     "attach-srv" in [sess] "<server> [ name <expr> ]" "use the connection to reach a server" "reverse HTTP";
     "ot-group" in [content tcpres req res after] "<filter> <group>" "trace with OpenTracing" "OpenTracing";
-    "add-headers-bin" in [req res after] "<fmt>" "add header lines from a binary list" "binary header lists";
-    "set-headers-bin" in [req res after] "<fmt>" "set headers from a binary list" "binary header lists";
-    "del-headers-bin" in [req res after] "<fmt>" "remove headers named in a binary list" "binary header lists";
 }
