@@ -80,11 +80,12 @@ impl GramFilter {
         class.add(text)
     }
 
-    /// Gives each part of `sample` to `f` that may be one of the texts, each at most once.
+    /// Gives the places of `sample` to `f` where one of the texts may begin: what follows there, and the lengths of the
+    /// texts in question, shortest first. Some are too long for what follows; no place comes twice with a length.
     #[inline]
-    pub(super) fn each<'s>(&self, sample: &'s [u8], mut f: impl FnMut(&'s [u8])) {
+    pub(super) fn each<'s>(&self, sample: &'s [u8], mut f: impl FnMut(&'s [u8], &[u32])) {
         if self.has_empty {
-            f(&[]);
+            f(&[], &[0]);
         }
         for class in &self.classes {
             class.each(sample, &mut f);
@@ -126,7 +127,7 @@ impl Class {
     }
 
     #[inline]
-    fn each<'s>(&self, sample: &'s [u8], f: &mut impl FnMut(&'s [u8])) {
+    fn each<'s>(&self, sample: &'s [u8], f: &mut impl FnMut(&'s [u8], &[u32])) {
         match self.gram {
             1 => self.scan::<1>(sample, f),
             2 => self.scan::<2>(sample, f),
@@ -136,15 +137,13 @@ impl Class {
         }
     }
 
-    fn scan<'s, const N: usize>(&self, sample: &'s [u8], f: &mut impl FnMut(&'s [u8])) {
+    fn scan<'s, const N: usize>(&self, sample: &'s [u8], f: &mut impl FnMut(&'s [u8], &[u32])) {
         let (words, seed) = (&*self.bits.words, seed());
         for (start, gram) in sample.array_windows::<N>().enumerate() {
             let (at, bits) = place(number(gram) ^ seed, words.len());
             let word = words.get(at).map_or(0, |w| w.load(Ordering::Acquire));
             if word & bits == bits {
-                let rest = sample.get(start..).unwrap_or_default();
-                let fitting = self.lens.iter().map_while(|len| rest.get(..*len as usize));
-                fitting.for_each(&mut *f);
+                f(sample.get(start..).unwrap_or_default(), &self.lens);
             }
         }
     }
@@ -176,7 +175,9 @@ mod tests {
 
     fn parts<'s>(filter: &GramFilter, sample: &'s [u8]) -> Vec<&'s [u8]> {
         let mut seen = Vec::new();
-        filter.each(sample, |part| seen.push(part));
+        filter.each(sample, |rest, lens| {
+            seen.extend(lens.iter().map_while(|len| rest.get(..*len as usize)));
+        });
         seen
     }
 

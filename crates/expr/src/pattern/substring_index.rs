@@ -14,6 +14,9 @@ use super::text_index::Scratch;
 /// Up to here, searching one by one is the faster way.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
 
+/// Lengths that are looked for together.
+const AT_ONCE: usize = 8;
+
 pub(super) struct SubstringIndex {
     ignore_case: bool,
     state: ArcSwap<State>,
@@ -70,21 +73,39 @@ impl SubstringIndex {
                 .map(|(id, _)| *id),
             State::Many { hashed, grams } => {
                 let mut best = None;
-                grams.each(sample, |part| {
-                    hashed.each(hash(part), |id| {
-                        let better = best.is_none_or(|b| id < b);
-                        let equal = |key: &[u8]| match self.ignore_case {
-                            true => key.eq_ignore_ascii_case(part),
-                            false => key == part,
-                        };
-                        if better && all.with(id, |key, _| equal(key)) == Some(true) {
-                            best = Some(id);
+                grams.each(sample, |rest, lens| {
+                    for lens in lens.chunks(AT_ONCE) {
+                        let mut hashes = [0; AT_ONCE];
+                        let mut parts = 0;
+                        let fitting = lens.iter().map_while(|len| rest.get(..*len as usize));
+                        for (slot, part) in hashes.iter_mut().zip(fitting) {
+                            *slot = hash(part);
+                            parts += 1;
                         }
-                    });
+                        let kept = hashed.sift(&mut hashes[..parts]);
+                        for wanted in &hashes[..kept] {
+                            hashed.each(*wanted, |id| {
+                                let better = best.is_none_or(|b| id < b);
+                                let begins = |key: &[u8]| self.begins(rest, key);
+                                if better && all.with(id, |key, _| begins(key)) == Some(true) {
+                                    best = Some(id);
+                                }
+                            });
+                        }
+                    }
                 });
                 best
             }
         }
+    }
+
+    /// Whether a pattern stands where `rest` begins (in lower case already when case is ignored).
+    fn begins(&self, rest: &[u8], key: &[u8]) -> bool {
+        rest.get(..key.len())
+            .is_some_and(|part| match self.ignore_case {
+                true => key.eq_ignore_ascii_case(part),
+                false => key == part,
+            })
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -124,13 +124,16 @@ impl Table {
         }
     }
 
+    /// Whether the filter does not rule the hash out.
+    #[inline]
+    fn may_have(&self, hash: u64) -> bool {
+        let (word, bit) = self.bit(hash);
+        self.filter.get(word).is_none_or(|w| w & bit != 0)
+    }
+
     #[inline]
     fn each(&self, hash: u64, f: &mut impl FnMut(u32)) {
-        if self.used == 0 {
-            return;
-        }
-        let (word, bit) = self.bit(hash);
-        if self.filter.get(word).is_some_and(|w| w & bit == 0) {
+        if self.used == 0 || !self.may_have(hash) {
             return;
         }
         let (mut at, tag) = self.home(hash);
@@ -195,6 +198,22 @@ impl Hashed {
                 f(*id);
             }
         }
+    }
+
+    /// Puts those of the hashes that may be there to the front and says how many they are, without a branch for each:
+    /// the memory they are looked for in is waited for once.
+    #[inline]
+    pub(super) fn sift(&self, hashes: &mut [u64]) -> usize {
+        if !self.recent.is_empty() {
+            return hashes.len();
+        }
+        let mut kept = 0;
+        for at in 0..hashes.len() {
+            let hash = hashes[at];
+            hashes[kept] = hash;
+            kept += usize::from(self.base.may_have(hash));
+        }
+        kept
     }
 
     /// This state and one entry more; `None` when it must be built again with more room.
