@@ -194,7 +194,8 @@ fn replies_and_redirects_say_what_haproxy_says() {
     // A `redirect` line is last, and is no log-format.
     assert!(matches!(&redirects[1].kind, RedirectKind::Location(l) if constant(l) == "/%[a]"));
     assert_eq!(redirects[1].code, 303);
-    assert_eq!(redirects[1].set_cookie.as_deref(), Some("A=1; path=/;"));
+    let cookie = redirects[1].set_cookie.as_ref().map(constant);
+    assert_eq!(cookie.as_deref(), Some("A=1; path=/;"));
 }
 
 #[test]

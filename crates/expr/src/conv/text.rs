@@ -210,7 +210,7 @@ mod tests {
         check_refused(&[
             ("str(a),concat(a,nope)", "nope"),
             ("str(a),add_item(a,nope)", "nope"),
-            ("str(a),add_item(a)", "suffix"),
+            ("str(a),add_item(a)", "needs 2 arguments"),
         ]);
     }
 
