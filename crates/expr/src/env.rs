@@ -66,6 +66,9 @@ impl Addr {
     }
 }
 
+/// Types and values of a PROXY protocol header, in its order.
+pub type Tlvs = Vec<(u8, Vec<u8>)>;
+
 /// What is known of one connection. On the server's side `src` is our own address and `dst` the server's.
 #[derive(Debug, Clone, Default)]
 pub struct ConnInfo {
@@ -83,7 +86,7 @@ pub struct ConnInfo {
     /// `fc_err`: the manual's number, 0 when all is well.
     pub err: u16,
     /// PROXY protocol v2 TLVs as received, `(type, value)` ; boxed because they are rare.
-    pub pp2_tlvs: Option<Box<Vec<(u8, Vec<u8>)>>>,
+    pub pp2_tlvs: Option<Box<Tlvs>>,
     /// Requests already received on it before the current one.
     pub requests: u64,
     /// When it was accepted or established.

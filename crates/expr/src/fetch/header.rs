@@ -304,7 +304,6 @@ fn all_lines(headers: &Headers) -> Fetched<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::TestEnv;
 
     const REQUEST: &str = "GET / HTTP/1.1\r\nHost: Www.Example.com:81\r\nX-L: a, b ,\"c,d\",, e\r\nX-L:\r\nX-L: f\r\n\
