@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The packet director at work, in network namespaces: a client, two directors, three nginx servers on one switch.
 # usage: demo.sh PATH-TO-SLUICE-L4      (root; needs ip, nginx, curl)
-# Exit status 0 if everything held; prints what happens as it happens.
+# Exit status 0 if everything held; prints what happens as it happens. KEEP=1 leaves it all standing until Ctrl-C.
 set -u
 sluice=$(realpath "${1:?path to the sluice-l4 binary}")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -147,5 +147,20 @@ has d1 10.128.0.0 && ! has d2 10.128.0.0; hold $? "d1 is master again and d2 gav
 sleep 1
 [ -n "$(in_ns c curl -s -m 5 http://10.128.0.9/)" ]; hold $? "and serves"
 "$sluice" show --socket "$work/d1.sock" | sed 's/^/        /'
+if [ -n "${KEEP:-}" ]; then
+    say "it stands until Ctrl-C (or SIGTERM to $$); in another shell, for instance:"
+    for try in "$sluice show --socket $work/d1.sock" \
+        "$sluice show flows --socket $work/d1.sock" \
+        "$sluice ipvsadm -L -n --socket $work/d1.sock" \
+        "$sluice set weight 10.128.1.1:80 10.0.0.11:80 5 --socket $work/d1.sock" \
+        "ip netns exec $N-d1 $sluice doctor eth1" \
+        "ip netns exec $N-c curl http://10.128.0.3/" \
+        "vi $work/d1.conf; $sluice reload --socket $work/d1.sock; tail $work/d1.log"; do
+        echo "        $try"
+    done
+    sleep infinity &
+    pids+=($!)
+    wait $!
+fi
 [ "$failed" = 0 ] && say "everything held" || { say "something failed; logs:"; tail -n 20 "$work"/*.log; }
 exit "$failed"

@@ -37,7 +37,7 @@ enum Command {
         interface: Vec<String>,
         #[arg(long, value_enum, default_value = "auto")]
         xdp_mode: XdpMode,
-        #[arg(long, default_value = DEFAULT_SOCKET)]
+        #[arg(long, env = "SLUICE_L4_SOCKET", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
         /// The flow table holds 2 to this power
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(8..=26))]
@@ -77,19 +77,19 @@ enum Command {
         /// Most flows shown
         #[arg(long, default_value_t = 1000)]
         limit: usize,
-        #[arg(long, default_value = DEFAULT_SOCKET)]
+        #[arg(long, env = "SLUICE_L4_SOCKET", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
     },
     /// Changes a running director; virtual servers are named as show does, or by ADDRESS:PORT
     Set {
         #[command(subcommand)]
         change: Change,
-        #[arg(long, default_value = DEFAULT_SOCKET, global = true)]
+        #[arg(long, env = "SLUICE_L4_SOCKET", default_value = DEFAULT_SOCKET, global = true)]
         socket: PathBuf,
     },
     /// Reads the configuration again and applies the difference
     Reload {
-        #[arg(long, default_value = DEFAULT_SOCKET)]
+        #[arg(long, env = "SLUICE_L4_SOCKET", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
     },
     /// ipvsadm's verbs: -L [-n] [--stats|--thresholds|-c], -S, -R, -A, -E, -D, -C, -Z, -a, -e, -d
@@ -97,7 +97,7 @@ enum Command {
     Ipvsadm {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
-        #[arg(long, default_value = DEFAULT_SOCKET)]
+        #[arg(long, env = "SLUICE_L4_SOCKET", default_value = DEFAULT_SOCKET)]
         socket: PathBuf,
     },
     /// Looks at an interface and says what would stop packets
@@ -296,7 +296,7 @@ fn run(command: Command) -> Result<ExitCode> {
                     port: server.port(),
                 },
             };
-            ask(&socket, &request).map_err(|e| anyhow!("{request}: {e:#}"))?;
+            ask(&socket, &request).map_err(|e| anyhow!("{request}: {e:#}{}", those(&socket)))?;
         }
         Command::Reload { socket } => drop(ask(&socket, &Request::Reload)?),
         Command::Ipvsadm { args, socket } => match ipvsadm::carry_out(&args, &socket) {
@@ -334,6 +334,22 @@ fn run(command: Command) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What there is to change, for who named something else.
+fn those(socket: &std::path::Path) -> String {
+    let shown = ask(socket, &Request::Show).unwrap_or_default();
+    let servers = shown.get("virtual_servers").and_then(|v| v.as_array());
+    let names: Vec<&str> = servers
+        .into_iter()
+        .flatten()
+        .filter_map(|v| v.get("name")?.as_str())
+        .take(8)
+        .collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("; the virtual servers are {}", names.join(", "))
 }
 
 /// Prints; a reader that has seen enough (`| head`) is no error.

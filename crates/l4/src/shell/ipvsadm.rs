@@ -4,7 +4,7 @@
 use super::control::{self, Request};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 mod parse;
 
@@ -38,7 +38,14 @@ pub struct Refused {
 
 /// Does what a command line says, at the director of this socket; gives what is to be printed.
 pub fn carry_out(args: &[String], socket: &Path) -> Result<String, Refused> {
-    match parse(args)? {
+    let (args, elsewhere) = without_socket(args);
+    if let [only] = args.as_slice()
+        && matches!(only.as_str(), "-h" | "--help")
+    {
+        return Ok(parse::usage());
+    }
+    let socket = elsewhere.as_deref().unwrap_or(socket);
+    match parse(&args)? {
         Verb::Restore => {
             for line in std::io::stdin().lines() {
                 let line = line.map_err(refused)?;
@@ -51,6 +58,20 @@ pub fn carry_out(args: &[String], socket: &Path) -> Result<String, Refused> {
         }
         verb => one(verb, socket),
     }
+}
+
+/// `--socket PATH` may stand among ipvsadm's own words too.
+fn without_socket(args: &[String]) -> (Vec<String>, Option<PathBuf>) {
+    let (mut rest, mut socket) = (Vec::new(), None);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix("--socket") {
+            Some("") => socket = args.next().map(PathBuf::from),
+            Some(path) if path.starts_with('=') => socket = Some(PathBuf::from(&path[1..])),
+            _ => rest.push(arg.clone()),
+        }
+    }
+    (rest, socket)
 }
 
 fn refused(e: impl std::fmt::Display) -> Refused {

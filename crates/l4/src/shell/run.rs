@@ -55,18 +55,18 @@ fn read(options: &RunOptions) -> Result<Arc<Config>> {
     let text = std::fs::read_to_string(&options.file)
         .with_context(|| format!("cannot read {}", options.file))?;
     let (config, diagnostics) = config::parse(&Host, &options.file, &text, &options.config_id);
-    for d in &diagnostics {
+    let stops = |s: Severity| matches!(s, Severity::Error | Severity::Unsupported);
+    for d in diagnostics.iter().filter(|d| !stops(d.severity)) {
         eprintln!("{d}");
     }
     if !config::runnable(&diagnostics) {
-        let n = diagnostics
+        // Part of the error, so that whoever asked for a reload sees it too.
+        let why: Vec<String> = diagnostics
             .iter()
-            .filter(|d| matches!(d.severity, Severity::Error | Severity::Unsupported))
-            .count();
-        bail!(
-            "{} cannot run: {n} of the findings above stop it",
-            options.file
-        );
+            .filter(|d| stops(d.severity))
+            .map(ToString::to_string)
+            .collect();
+        bail!("{} cannot run:\n{}", options.file, why.join("\n"));
     }
     Ok(Arc::new(config))
 }

@@ -45,13 +45,13 @@ pub fn servers(show: &Value) -> String {
     let mut out = String::new();
     for vs in list(show, "virtual_servers") {
         let quorum = if vs.get("quorum") == Some(&Value::Bool(true)) {
-            "quorum"
+            "with quorum"
         } else {
-            "NO QUORUM"
+            "WITHOUT QUORUM"
         };
         let _ = writeln!(
             out,
-            "{} {} {quorum}, {} connections, {} packets, {} bytes",
+            "{}, {}, {quorum}: {} connections, {} packets, {} bytes",
             text(vs, "name"),
             text(vs, "scheduler"),
             text(vs, "connections"),
@@ -131,11 +131,14 @@ pub fn routers(show: &Value) -> String {
             text(r, "interface"),
             text(r, "virtual_router_id"),
             text(r, "priority"),
-            format!(
-                "{} ({})",
-                text(r, "last_master"),
-                text(r, "master_priority")
-            ),
+            match r.get("state").and_then(Value::as_str) {
+                Some("MASTER") => "this host".into(),
+                _ => format!(
+                    "{} ({})",
+                    text(r, "last_master"),
+                    text(r, "master_priority")
+                ),
+            },
             text(r, "addresses"),
             text(counts, "adverts_sent"),
             text(counts, "adverts_received"),

@@ -75,6 +75,45 @@ fn try_help<T>() -> Result<T, Refused> {
     })
 }
 
+/// What `-h` says.
+pub(super) fn usage() -> String {
+    let mut out = String::from(
+        "sluice-l4 ipvsadm: the verbs of ipvsadm(8), at the director of --socket\n\ncommands, which come first, and their options:\n",
+    );
+    for (letter, long, _, must, may) in COMMANDS.iter().filter(|c| c.0 != 'l') {
+        let written = |letters: &str| -> Vec<String> {
+            let options = letters
+                .chars()
+                .filter_map(|l| OPTIONS.iter().find(|o| o.0 == l));
+            options
+                .map(|(letter, long, name, argument)| {
+                    let short = if letter.is_ascii_uppercase() && *letter != 'M' {
+                        format!("--{long}")
+                    } else {
+                        format!("-{letter}")
+                    };
+                    // Of three letters of one name, the first stands for all.
+                    let short = match (*letter, *name) {
+                        ('t', _) => "-t|-u|--sctp-service".to_string(),
+                        ('g', _) => "-g|-i|-m".to_string(),
+                        _ => short,
+                    };
+                    match argument {
+                        Argument::None => short,
+                        Argument::Needed => format!("{short} {}", name.to_uppercase()),
+                        Argument::Optional => format!("{short} [SECONDS]"),
+                    }
+                })
+                .collect()
+        };
+        let may: Vec<String> = written(may).iter().map(|o| format!("[{o}]")).collect();
+        let line = [written(must), may].concat().join(" ");
+        out.push_str(&format!("  -{letter}, --{long} {line}\n"));
+    }
+    out.push_str("-R reads such lines from the standard input. Firewall marks (-f) are not there; see docs/l4.md.\n");
+    out
+}
+
 /// Letters of one name stand for each other: -t, -u; -g, -i, -m.
 fn name_of(letter: char) -> &'static str {
     OPTIONS

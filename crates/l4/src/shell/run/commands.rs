@@ -175,7 +175,9 @@ impl Work {
     fn key(&self, name: &str) -> Option<String> {
         let wanted = name.to_ascii_lowercase();
         let matches = |p: &Pool| {
-            p.name.to_ascii_lowercase() == wanted
+            let name = p.name.to_ascii_lowercase();
+            name == wanted
+                || name.split_once(' ').is_some_and(|(_, key)| key == wanted)
                 || p.vips.iter().any(|v| {
                     let plain = SocketAddr::new(v.ip, v.port).to_string();
                     plain == wanted
