@@ -1,5 +1,5 @@
 # Targets of the packet director; included by the top Makefile.
-.PHONY: l4-deps l4-test l4-demo l4-bench l4-failover l4-scale
+.PHONY: l4-deps l4-test l4-demo l4-interop l4-bench l4-failover l4-scale
 
 # `make test` runs this crate's tests too: give them what they need.
 deps: l4-deps
@@ -24,9 +24,14 @@ l4-deps:
 l4-test: l4-deps
 	cargo test -p sluice-l4
 
+# KEEP=1 leaves it standing until Ctrl-C, with commands to try.
 l4-demo: l4-deps
 	cargo build -p sluice-l4
 	crates/l4/demo/demo.sh "$${CARGO_TARGET_DIR:-target}/debug/sluice-l4"
+
+# Beside real keepalived and a kernel's IPVS (user-mode-linux); docs/l4-interop.md says which test is for what.
+l4-interop: l4-deps
+	cargo test -p sluice-l4 --test twins --test twins_host --test bfd --test ipvs --test keepalived_agrees --test public
 
 # Nanoseconds per packet and packets per second, beside nftables; see docs/l4-performance.md.
 l4-bench: l4-deps

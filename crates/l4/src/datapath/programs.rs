@@ -88,13 +88,14 @@ impl Sizes {
 type Bytes<const N: usize> = [u8; N];
 
 /// All programs of the object.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "director",
     "decap",
     "pass",
     "drop",
     "generate",
     "direct_new",
+    "tunnel_again",
 ];
 
 /// The loaded programs and their maps. Dropping it detaches what it attached; a process that is killed leaves its

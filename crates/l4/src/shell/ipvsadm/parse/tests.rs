@@ -1,0 +1,229 @@
+use super::*;
+
+fn read(line: &str) -> Result<Verb, Refused> {
+    let args: Vec<String> = line.split_whitespace().map(String::from).collect();
+    parse(&args)
+}
+
+fn check(line: &str, expect: Request) {
+    assert_eq!(read(line), Ok(Verb::Change(expect)), "{line}");
+}
+
+#[test]
+fn fingers_are_understood() {
+    let list = |service: Option<&str>| Verb::List {
+        service: service.map(String::from),
+    };
+    for (line, expect) in [
+        ("", list(None)),
+        ("-L -n", list(None)),
+        ("-ln", list(None)),
+        ("-L -n -t 10.0.0.1:80", list(Some("tcp 10.0.0.1:80"))),
+        ("-L -n --stats", Verb::Stats),
+        ("-Lnc", Verb::Connections),
+        ("-L -c -n", Verb::Connections),
+        ("--list --thresholds", Verb::Thresholds),
+        ("-S -n", Verb::Save),
+        ("-R", Verb::Restore),
+        ("-C", Verb::Change(Request::Clear)),
+        (
+            "-Z",
+            Verb::Change(Request::Zero {
+                virtual_server: None,
+            }),
+        ),
+    ] {
+        assert_eq!(read(line), Ok(expect), "{line}");
+    }
+}
+
+#[test]
+fn services_have_ipvsadm_s_defaults() {
+    let terms = ServiceTerms {
+        scheduler: "wlc".into(),
+        ..ServiceTerms::default()
+    };
+    check(
+        "-A -t 10.0.0.1:80",
+        Request::AddService {
+            virtual_server: "tcp 10.0.0.1:80".into(),
+            terms: terms.clone(),
+        },
+    );
+    check(
+        "-E -u [fd00::1]:53 -p -M 64 -s sh -b sh-port,sh-fallback -o",
+        Request::EditService {
+            virtual_server: "udp [fd00::1]:53".into(),
+            terms: ServiceTerms {
+                scheduler: "sh".into(),
+                persistence_s: Some(360),
+                persistence_prefix: Some(64),
+                hash_port: true,
+                hash_fallback: true,
+                one_packet: true,
+            },
+        },
+    );
+    check(
+        "--add-service --tcp-service=10.0.0.1:80 -p60 -M 255.255.255.0",
+        Request::AddService {
+            virtual_server: "tcp 10.0.0.1:80".into(),
+            terms: ServiceTerms {
+                persistence_s: Some(60),
+                persistence_prefix: Some(24),
+                ..terms
+            },
+        },
+    );
+}
+
+#[test]
+fn servers_have_ipvsadm_s_defaults() {
+    let (virtual_server, ip) = ("tcp 10.0.0.1:80".to_string(), "10.0.0.2".parse().unwrap());
+    let add = |port, weight, forwarding: &str, conns_max| Request::Add {
+        virtual_server: virtual_server.clone(),
+        ip,
+        port,
+        weight,
+        forwarding: Some(forwarding.into()),
+        conns_max,
+    };
+    let service = "-a -t 10.0.0.1:80";
+    check(&format!("{service} -r 10.0.0.2"), add(80, 1, "DR", 0));
+    // Nothing is rewritten: the port is the service's.
+    check(
+        &format!("{service} -r 10.0.0.2:81 -g -w 3"),
+        add(80, 3, "DR", 0),
+    );
+    check(
+        &format!("{service} -r 10.0.0.2:81 -m -x 10 -y 0"),
+        add(81, 1, "NAT", 10),
+    );
+    check(
+        "-e -t 10.0.0.1:80 -r 10.0.0.2:80 -i -w0",
+        Request::EditServer {
+            virtual_server: virtual_server.clone(),
+            ip,
+            port: 80,
+            weight: 0,
+            forwarding: Some("TUN".into()),
+            conns_max: 0,
+        },
+    );
+    check(
+        "-d -t 10.0.0.1:80 -r 10.0.0.2:80",
+        Request::Delete {
+            virtual_server: virtual_server.clone(),
+            ip,
+            port: 80,
+        },
+    );
+}
+
+/// The words and statuses were read off ipvsadm 1.31 beside a kernel's IPVS.
+#[test]
+fn what_is_wrong_is_refused_with_ipvsadm_s_words() {
+    let help = "Try `ipvsadm -h' or 'ipvsadm --help' for more information.";
+    for (line, words, status) in [
+        (
+            "-A",
+            "You need to supply the 'service-address' option for the 'add-service' command",
+            2,
+        ),
+        (
+            "-a -t 10.0.0.1:80",
+            "You need to supply the 'real-server' option for the 'add-server' command",
+            2,
+        ),
+        (
+            "-A -t nonsense:80",
+            "illegal virtual server address[:port] specified",
+            2,
+        ),
+        (
+            "-A -t 10.1.0.2",
+            "Zero port specified for non-persistent service",
+            2,
+        ),
+        (
+            "-A -t 10.1.0.5:80 -p 0",
+            "invalid timeout value `0' specified",
+            2,
+        ),
+        (
+            "-A -t 10.1.0.6:80 -b sh-port",
+            "incompatible scheduler flag `sh-port'",
+            2,
+        ),
+        (
+            "-A -t 10.1.0.6:80 -r 10.0.0.2:80",
+            "Illegal 'real-server' option with the 'add-service' command",
+            2,
+        ),
+        ("-A -D -t 10.1.0.6:80", "invalid option `-D'", 2),
+        (
+            "-A -t 10.1.0.6:80 -u 10.1.0.6:80",
+            "multiple 'service-address' options specified",
+            2,
+        ),
+        (
+            "-a -t 10.1.0.1:80 -r 10.0.0.2 -g -m",
+            "multiple 'forwarding-method' options specified",
+            2,
+        ),
+        (
+            "-a -t 10.1.0.1:80 -r 10.0.0.2 -s rr",
+            "Illegal 'scheduler' option with the 'add-server' command",
+            2,
+        ),
+        (
+            "-A -t 10.1.0.7:80 -o",
+            "One-Packet Scheduling is only for UDP virtual services",
+            2,
+        ),
+        (
+            "-a -t 10.1.0.1:80 -r 10.0.0.6:80 -x x",
+            "illegal u_threshold specified",
+            2,
+        ),
+        (
+            "-a -t 10.1.0.1:80 -r 10.0.0.6:80 -w 65536",
+            "illegal weight specified",
+            2,
+        ),
+        (
+            "-a -t 10.1.0.1:80 -r [fd00::2]:80",
+            "Different address family is allowed only for tunneling servers",
+            2,
+        ),
+        (
+            "-C -t 10.1.0.1:80",
+            "Illegal 'service-address' option with the 'flush' command",
+            2,
+        ),
+        ("-w 3", help, 255),
+        ("-X", help, 255),
+        ("-r 10.0.0.2:80 -e -t 10.1.0.1:80 -w 0", help, 255),
+    ] {
+        let expect = Refused {
+            words: words.into(),
+            status,
+        };
+        assert_eq!(read(line), Err(expect), "{line}");
+    }
+    for line in ["-A -f 1", "-a -t 10.0.0.1:80 -r 10.0.0.2 -y 5"] {
+        assert_eq!(read(line).unwrap_err().status, 2, "{line}");
+    }
+}
+
+#[test]
+fn usage_names_every_command_and_option() {
+    let text = usage();
+    for (letter, long, _, _, _) in COMMANDS.iter().filter(|c| c.0 != 'l') {
+        assert!(text.contains(&format!("  -{letter}, --{long} ")), "{long}");
+    }
+    for (letter, long, _, _) in words::OPTIONS {
+        let there = text.contains(&format!("-{letter}")) || text.contains(&format!("--{long}"));
+        assert!(there || matches!(letter, 'f'), "{long}\n{text}");
+    }
+}
