@@ -31,6 +31,9 @@ impl Span {
     }
 }
 
+/// The percentiles of [`Sample::latency_ns`].
+pub const LATENCY_PERCENTILES: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
 /// What one measurement saw.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sample {
@@ -46,7 +49,7 @@ pub struct Sample {
     pub conns_per_s: f64,
     /// Bits per second received by the client.
     pub bits_per_s: f64,
-    /// Latency percentiles 50, 90, 99, 99.9 in nanoseconds.
+    /// Latencies at [`LATENCY_PERCENTILES`] in nanoseconds.
     pub latency_ns: [u64; 4],
     /// Failures.
     pub errors: u64,
@@ -133,7 +136,7 @@ pub fn measure(load: Load, proxy: &mut Running, cpus: &CpuList, span: Span) -> R
         requests_per_s: per_s(done),
         conns_per_s: per_s(after.done.conns - before.done.conns),
         bits_per_s: per_s(8 * (after.done.bytes - before.done.bytes)),
-        latency_ns: [at(50.0), at(90.0), at(99.0), at(99.9)],
+        latency_ns: LATENCY_PERCENTILES.map(at),
         errors: after.done.errors,
         resident_bytes,
         ticks,

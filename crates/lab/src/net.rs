@@ -29,8 +29,34 @@ pub fn listen(addr: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
         Ok(socket.into())
     };
     open().map_err(|error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {addr}: {error}"))
+        let why = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!(
+                    "the port is in use ('ss -ltnp sport = :{}' tells by whom)",
+                    addr.port()
+                )
+            }
+            _ => plain_words(&error),
+        };
+        io::Error::new(error.kind(), format!("cannot listen on {addr}: {why}"))
     })
+}
+
+/// Whether a shared listener would be alone: `SO_REUSEPORT` takes a port that another program of this user shares too,
+/// and half of the connections would silently go there.
+///
+/// # Errors
+/// As [`listen`], when somebody listens there already.
+pub fn check_free(addr: SocketAddr) -> io::Result<()> {
+    listen(addr, false).map(drop)
+}
+
+/// What went wrong, without the number: `connection refused`.
+#[must_use]
+pub fn plain_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    words.to_lowercase()
 }
 
 /// The address a listener really has (its port may have been chosen by the kernel).

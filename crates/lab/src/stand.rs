@@ -5,10 +5,11 @@ use crate::compare::peer::{self, Peer, Programs, Running};
 use crate::host::{CpuList, Stop};
 use crate::inject::{self, Load};
 use crate::measure::{Sample, Span, measure};
-use crate::netns::Topology;
+use crate::netns::{CLIENT_SIDE, ORIGIN_SIDE, Topology};
 use crate::origin::{self, Origin};
 use crate::process::{WorkDir, free_port};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -55,6 +56,15 @@ pub fn split_cpus() -> (CpuList, CpuList) {
     (CpuList(all), CpuList(rest))
 }
 
+/// Packets per request on either cable.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct PerCable {
+    /// Between client and proxy.
+    pub client: f64,
+    /// Between proxy and origin.
+    pub origin: f64,
+}
+
 /// A running stand; dropping it takes everything down.
 pub struct Stand {
     /// How it was made.
@@ -95,7 +105,12 @@ impl Stand {
             Some(hosts) => hosts.origin.enter(|| Origin::start(&origin_options))??,
             None => Origin::start(&origin_options)?,
         };
-        let (dir, log) = (WorkDir::new()?, LogSink::start()?);
+        // Logs go over the proxy's own loopback.
+        let log = match &hosts {
+            Some(hosts) => hosts.proxy.enter(LogSink::start)??,
+            None => LogSink::start()?,
+        };
+        let dir = WorkDir::new()?;
         Ok(Self {
             options: options.clone(),
             origin,
@@ -160,6 +175,17 @@ impl Stand {
         }
     }
 
+    /// Runs `work` where the client is.
+    ///
+    /// # Errors
+    /// When the client's host cannot be entered, and those of `work`.
+    pub fn at_client<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        match &self.hosts {
+            Some(hosts) => hosts.client.enter(work)?,
+            None => work(),
+        }
+    }
+
     /// Starts a load; threads and CPUs are the stand's.
     ///
     /// # Errors
@@ -167,10 +193,42 @@ impl Stand {
     pub fn load(&self, mut options: inject::Options) -> Result<Load> {
         options.threads = self.options.load_cpus.0.len().max(1);
         options.cpus = self.options.load_cpus.clone();
-        match &self.hosts {
-            Some(hosts) => hosts.client.enter(|| Load::start(&options))?,
-            None => Load::start(&options),
-        }
+        self.at_client(|| Load::start(&options))
+    }
+
+    /// Packets per request, both directions together, on the client's and on the origin's cable; the requests come one
+    /// after the other, so that nothing is merged with a neighbour's. `None` on the loopback, where there is no cable.
+    ///
+    /// # Errors
+    /// When the load cannot be started or nothing was answered.
+    pub fn packets(&self, load: inject::Options, requests: u64) -> Result<Option<PerCable>> {
+        let Some(hosts) = &self.hosts else {
+            return Ok(None);
+        };
+        let read = || -> Result<[u64; 2]> {
+            let client = hosts.client.packets(CLIENT_SIDE)?;
+            let origin = hosts.origin.packets(ORIGIN_SIDE)?;
+            Ok([client, origin].map(|p| p.received + p.sent))
+        };
+        let before = read()?;
+        let load = inject::Options {
+            conns: 1,
+            requests_max: Some(requests),
+            ..load
+        };
+        let report = self.load(load)?.wait(|_| {})?;
+        let after = read()?;
+        let answered = report.counts.requests;
+        ensure!(
+            answered > 0,
+            "no packets to count: {}",
+            report.reason().unwrap_or_default()
+        );
+        let each = |n: usize| (after[n] - before[n]) as f64 / answered as f64;
+        Ok(Some(PerCable {
+            client: each(0),
+            origin: each(1),
+        }))
     }
 
     /// Loads a proxy and measures it.

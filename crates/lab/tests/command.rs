@@ -97,6 +97,61 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
+fn a_port_in_use_is_one_clear_line() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    let check = |args: &[&str]| {
+        let (code, _, stderr) = run(args);
+        let line = format!("sluice-lab: cannot listen on {addr}: the port is in use");
+        assert_eq!(code, Some(1), "{args:?}");
+        assert!(
+            stderr.starts_with(&line) && stderr.lines().count() == 1,
+            "{stderr}"
+        );
+    };
+    check(&["origin", "-l", &addr]);
+    check(&["relay", "-l", &addr, "127.0.0.1:1"]);
+    drop(taken);
+    // Another origin shares its port with its own threads only, though the kernel would let us in.
+    let _origin = sluice_lab::origin::Origin::start(&sluice_lab::origin::Options {
+        listen: addr.parse().unwrap(),
+        ..Default::default()
+    })
+    .unwrap();
+    check(&["origin", "-l", &addr]);
+}
+
+#[test]
+fn a_server_that_is_not_there_or_dies_is_one_clear_line() {
+    let port = sluice_lab::process::free_port().unwrap();
+    let (addr, url) = (
+        format!("127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{port}/"),
+    );
+    let (code, _, stderr) = run(&["inject", &url, "-d", "300ms"]);
+    let line = format!("sluice-lab: no answer from {addr}: connection refused\n");
+    assert_eq!((code, stderr), (Some(1), line));
+    let (code, _, stderr) = run(&["inject", &url, "-n", "5", "--timeout", "1s"]);
+    assert_eq!(
+        code,
+        Some(1),
+        "requests without a server come to an end: {stderr}"
+    );
+    let mut origin = lab(&["origin", "-l", &addr, "-d", "900ms"])
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while std::net::TcpStream::connect(&addr).is_err() {
+        assert!(Instant::now() < until, "the origin does not start");
+        std::thread::yield_now();
+    }
+    let (code, _, stderr) = run(&["inject", &url, "-d", "2s"]);
+    let line = format!("sluice-lab: {addr} stopped answering: connection refused\n");
+    assert_eq!((code, stderr), (Some(1), line));
+    assert!(origin.wait().unwrap().success());
+}
+
+#[test]
 fn the_relay_passes_a_comparison_and_leaves_a_page() {
     let dir = WorkDir::new().unwrap();
     let out = dir.path().to_str().unwrap();
@@ -114,18 +169,39 @@ fn the_relay_passes_a_comparison_and_leaves_a_page() {
         out,
     ]);
     assert_eq!(code, Some(0), "{stderr}");
-    assert_eq!(stdout.matches("\nrelay ").count(), 3, "{stdout}");
+    // A table of costs and one of what the client saw, for each scenario.
+    assert_eq!(stdout.matches("\nrelay ").count(), 6, "{stdout}");
     let data: serde_json::Value =
         serde_json::from_slice(&std::fs::read(dir.path().join("compare.json")).unwrap()).unwrap();
     let cost = data["scenarios"][0]["peers"][0]["samples"][0]["cost"]
         .as_f64()
         .unwrap();
     assert!(cost > 0.5 && cost < 5000.0, "{cost} us a request");
-    assert!(dir.path().join("compare.html").is_file());
+    let page = std::fs::read_to_string(dir.path().join("compare.html")).unwrap();
+    assert!(page.matches("<svg").count() >= 6 && page.contains("how relay was run"));
 }
 
 #[test]
 fn an_interrupted_run_writes_its_report_and_leaves_nothing() {
+    interrupted(&[]);
+}
+
+#[test]
+fn an_interrupted_run_on_three_hosts_leaves_no_host() {
+    match sluice_lab::netns::Topology::new(1500, 1500) {
+        Ok(_) => interrupted(&["--mtu", "9000,1500"]),
+        Err(error) => eprintln!("skipped: {error:#}"),
+    }
+}
+
+/// Processes that live in the network namespace with this name.
+fn in_namespace(name: &Path) -> usize {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let names = entries.filter_map(|entry| std::fs::read_link(entry.path().join("ns/net")).ok());
+    names.filter(|other| other == name).count()
+}
+
+fn interrupted(more: &[&str]) {
     let dir = WorkDir::new().unwrap();
     let out = dir.path().join("out");
     // Its temporary folder is ours, so that what it starts can be told from others' processes.
@@ -141,6 +217,7 @@ fn an_interrupted_run_writes_its_report_and_leaves_nothing() {
         "-o",
         out.to_str().unwrap(),
     ])
+    .args(more)
     .env("TMPDIR", dir.path())
     .spawn()
     .unwrap();
@@ -158,6 +235,9 @@ fn an_interrupted_run_writes_its_report_and_leaves_nothing() {
         .unwrap()
         .parse()
         .unwrap();
+    let home = std::fs::read_link("/proc/self/ns/net").unwrap();
+    let host = std::fs::read_link(format!("/proc/{relay}/ns/net")).unwrap();
+    assert_eq!(host == home, more.is_empty());
     std::thread::sleep(Duration::from_millis(300));
     let status = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
@@ -169,6 +249,10 @@ fn an_interrupted_run_writes_its_report_and_leaves_nothing() {
     assert!(
         !Path::new(&format!("/proc/{relay}")).exists(),
         "the relay lives on"
+    );
+    assert!(
+        more.is_empty() || in_namespace(&host) == 0,
+        "the proxy's host lives on"
     );
     let page = std::fs::read_to_string(out.join("compare.html")).unwrap();
     assert!(page.contains("The run was interrupted"));

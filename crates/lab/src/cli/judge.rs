@@ -143,6 +143,33 @@ impl IntegrityArgs {
     }
 }
 
+/// Where client, proxy and origin live.
+#[derive(Debug, Clone, Args)]
+pub struct HostArgs {
+    /// Client, proxy and origin as hosts of their own in network namespaces joined by veth pairs (needs root)
+    #[arg(long)]
+    netns: bool,
+    /// MTU of the cables, CLIENT or CLIENT,ORIGIN; asks for --netns
+    #[arg(long, value_parser = mtu_pair)]
+    pub mtu: Option<(u32, u32)>,
+}
+
+impl HostArgs {
+    /// MTU on either side, when hosts of their own are asked for.
+    pub fn mtu(&self) -> Option<(u32, u32)> {
+        self.mtu.or(self.netns.then_some((1500, 1500)))
+    }
+}
+
+fn mtu_pair(text: &str) -> Result<(u32, u32), String> {
+    let (client, origin) = text.split_once(',').unwrap_or((text, text));
+    let one = |text: &str| {
+        let mtu = text.parse().ok().filter(|mtu| (576..=65_535).contains(mtu));
+        mtu.ok_or_else(|| format!("'{text}' is not an MTU: give 576 to 65535"))
+    };
+    Ok((one(client)?, one(origin)?))
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = scenario_help())]
 pub struct CompareArgs {
@@ -180,6 +207,11 @@ pub struct CompareArgs {
     /// Do not count system calls
     #[arg(long)]
     no_syscalls: bool,
+    /// Do not count packets (which needs root)
+    #[arg(long)]
+    no_packets: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// Say less while it runs
     #[arg(short, long)]
     quiet: bool,
@@ -210,6 +242,8 @@ impl CompareArgs {
             load_cpus: self.load_cpus.unwrap_or(rest),
             baseline: self.baseline,
             count_syscalls: !self.no_syscalls,
+            mtu: self.hosts.mtu(),
+            count_packets: !self.no_packets,
         };
         if self.short {
             options.rounds = 3;

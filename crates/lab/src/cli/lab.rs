@@ -1,10 +1,10 @@
 //! The experiments on the command line, one by one and all together.
 
-use super::judge::ProgramArgs;
+use super::judge::{HostArgs, ProgramArgs};
 use crate::compare::peer::{Peer, Programs};
 use crate::compare::{self, scenario};
 use crate::doctor;
-use crate::experiments::{self, Plan};
+use crate::experiments::{self, Place, Plan};
 use crate::host::CpuList;
 use crate::measure::Span;
 use crate::report::{Report, html, machine};
@@ -36,9 +36,11 @@ pub struct PlanArgs {
     /// Few points, short measures
     #[arg(long)]
     short: bool,
-    /// Client, proxy and origin as hosts of their own in network namespaces (needs root)
-    #[arg(long)]
-    netns: bool,
+    /// Everything on the loopback, also what wants cables between hosts
+    #[arg(long, conflicts_with_all = ["netns", "mtu"])]
+    loopback: bool,
+    #[command(flatten)]
+    hosts: HostArgs,
     /// Folder for pages, pictures and data
     #[arg(short, long, default_value = "target/lab")]
     out: PathBuf,
@@ -73,7 +75,11 @@ impl PlanArgs {
             load_cpus: self.load_cpus.clone().unwrap_or(rest),
             duration: self.duration,
             short: self.short,
-            netns: self.netns,
+            place: match (self.loopback, self.hosts.mtu()) {
+                (true, _) => Place::Loopback,
+                (false, Some(_)) => Place::Hosts(self.hosts.mtu),
+                (false, None) => Place::AsWanted,
+            },
         })
     }
 
@@ -98,11 +104,7 @@ impl ExperimentArgs {
 
     /// Every experiment, and the page that leads to them.
     pub fn run_all(self) -> Result<ExitCode> {
-        // Hosts of their own wherever an experiment wants them and this user may make them.
-        let plan = Plan {
-            netns: true,
-            ..self.plan.plan()?
-        };
+        let plan = self.plan.plan()?;
         let started = Instant::now();
         let mut reports = vec![bench(&plan)?];
         let sweep: fn(&Plan) -> Result<Report> = |plan| experiments::sweep::run(plan, &[]);
@@ -202,6 +204,8 @@ fn bench(plan: &Plan) -> Result<Report> {
         load_cpus: plan.load_cpus.clone(),
         baseline: Peer::Haproxy,
         count_syscalls: true,
+        mtu: None,
+        count_packets: plan.place != Place::Loopback,
     };
     compare::report::report(&compare::run(&options, experiments::telling)?, "compare")
 }

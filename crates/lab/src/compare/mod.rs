@@ -7,6 +7,7 @@
 pub mod config;
 pub mod outcome;
 pub mod peer;
+pub mod picture;
 pub mod report;
 pub mod round;
 pub mod scenario;
@@ -42,6 +43,10 @@ pub struct Options {
     pub baseline: Peer,
     /// Count system calls in a pass after the rounds.
     pub count_syscalls: bool,
+    /// MTU on the client's and the origin's side: then client, proxy and origin are hosts of their own.
+    pub mtu: Option<(u32, u32)>,
+    /// Count packets in a pass after the rounds, on hosts of their own.
+    pub count_packets: bool,
 }
 
 /// Runs all scenarios. `progress` is told what happens; an interrupt ends the run with what there is.
@@ -78,6 +83,7 @@ fn one(
     let stand = Stand::new(&stand::Options {
         proxy_cpus: options.proxy_cpus.clone(),
         load_cpus: options.load_cpus.clone(),
+        mtu: options.mtu,
         ..stand::Options::new(options.programs.clone())
     })?;
     let mut measured = Measured::new(scenario, peers, &options.programs);
@@ -86,9 +92,53 @@ fn one(
     }
     match scenario.measure {
         Measure::IdleMemory => memory_rounds(options, &stand, scenario, &mut measured, progress),
-        Measure::Cpu => cpu_rounds(options, &stand, scenario, &mut measured, progress),
+        Measure::Cpu => {
+            cpu_rounds(options, &stand, scenario, &mut measured, progress);
+            if options.count_packets {
+                packets(stand, scenario, &mut measured, progress);
+            }
+        }
     }
     Ok(measured)
+}
+
+/// Packets are counted on cables: where the rounds ran on the loopback, three hosts are built for this pass.
+fn packets(
+    stand: Stand,
+    scenario: &Scenario,
+    measured: &mut Measured,
+    progress: &mut impl FnMut(&str),
+) {
+    const MTU: (u32, u32) = (1500, 1500);
+    const BYTES_MAX: u64 = 64 << 20;
+    let count = || -> Result<()> {
+        let stand = match stand.hosts {
+            Some(_) => stand,
+            None => Stand::new(&stand::Options {
+                mtu: Some(MTU),
+                ..stand.options.clone()
+            })?,
+        };
+        if scenario.kind == Kind::Rules {
+            config::write_map(&stand.dir().join("sites.map"), scenario::MAP_ENTRIES)?;
+        }
+        let requests = (BYTES_MAX / scenario.size().max(1)).clamp(20, 1000);
+        let peers: Vec<Peer> = measured.peers.iter().map(|p| p.peer).collect();
+        for peer in peers {
+            if crate::sys::interrupted() || measured.failed(peer) {
+                continue;
+            }
+            let proxy = stand.start(peer, &job(&stand, scenario)?)?;
+            measured.count_packets(
+                peer,
+                stand.packets(round::load(scenario, &proxy)?, requests)?,
+            );
+        }
+        Ok(())
+    };
+    if let Err(error) = count() {
+        progress(&format!("  packets not counted: {error:#}"));
+    }
 }
 
 fn job(stand: &Stand, scenario: &Scenario) -> Result<Job> {
@@ -140,7 +190,9 @@ fn cpu_rounds(
     for peer in peers {
         let started = job(stand, scenario).and_then(|job| {
             let mut proxy = stand.start(peer, &job)?;
-            round::check_work(scenario, &proxy).context("it does not do the work")?;
+            stand
+                .at_client(|| round::check_work(scenario, &proxy))
+                .context("it does not do the work")?;
             proxy.process.check_alive()?;
             Ok(proxy)
         });

@@ -4,6 +4,7 @@ use super::Options;
 use super::peer::{Peer, Programs, Running};
 use super::scenario::{Scenario, Target};
 use crate::measure::Sample;
+use crate::stand::PerCable;
 use crate::stats::{Interval, bootstrap_median, median, paired_ratios};
 use serde::Serialize;
 
@@ -16,6 +17,8 @@ pub struct Outcome {
     pub rounds: usize,
     /// Seconds measured in each.
     pub seconds: f64,
+    /// MTU on the client's and the origin's side, where they were hosts of their own.
+    pub mtu: Option<(u32, u32)>,
     /// CPUs of the proxy and of load and origin.
     pub cpus: [String; 2],
     /// What was measured.
@@ -56,6 +59,8 @@ pub struct PeerRounds {
     pub samples: Vec<Sample>,
     /// System calls per request, when they were counted.
     pub syscalls_per_request: Option<f64>,
+    /// Packets per request on either cable, when they were counted.
+    pub packets: Option<PerCable>,
 }
 
 impl PeerRounds {
@@ -80,6 +85,7 @@ impl Outcome {
             baseline: options.baseline,
             rounds: options.rounds,
             seconds: options.span.duration.as_secs_f64(),
+            mtu: options.mtu,
             cpus: [
                 options.proxy_cpus.to_string(),
                 options.load_cpus.to_string(),
@@ -124,6 +130,7 @@ impl Measured {
             config: String::new(),
             samples: Vec::new(),
             syscalls_per_request: None,
+            packets: None,
         };
         Self {
             name: scenario.name,
@@ -165,6 +172,13 @@ impl Measured {
     pub fn count_syscalls(&mut self, peer: Peer, per_request: f64) {
         if let Some(rounds) = self.peers.iter_mut().find(|p| p.peer == peer) {
             rounds.syscalls_per_request = Some(per_request);
+        }
+    }
+
+    /// Keeps a count of packets.
+    pub fn count_packets(&mut self, peer: Peer, packets: Option<PerCable>) {
+        if let Some(rounds) = self.peers.iter_mut().find(|p| p.peer == peer) {
+            rounds.packets = packets;
         }
     }
 

@@ -2,6 +2,8 @@
 
 use super::outcome::{Measured, Outcome, PeerRounds};
 use super::peer::Peer;
+use super::picture;
+use crate::experiments::cell;
 use crate::measure::Sample;
 use crate::report::{Report, Table};
 use crate::stats::{Interval, median};
@@ -13,14 +15,23 @@ use anyhow::Result;
 /// # Errors
 /// When the data cannot be written as JSON.
 pub fn report(outcome: &Outcome, name: &str) -> Result<Report> {
+    let place = match outcome.mtu {
+        Some((client, origin)) => {
+            format!("three hosts joined by cables, MTU {client} and {origin}")
+        }
+        None => "the loopback".to_owned(),
+    };
     let lead = format!(
-        "CPU time of the proxy process per request, one worker on CPU {}, load and origin on CPU {}: {} interleaved rounds \
-         of {:.1} s after a warm-up. Ratios are medians of the ratios within rounds, with the 95 % bootstrap interval.",
+        "CPU time of the proxy process per request, one worker on CPU {}, load and origin on CPU {}, over {place}: {} interleaved \
+         rounds of {:.1} s after a warm-up. Ratios are medians of the ratios within rounds, with the 95 % bootstrap interval.",
         outcome.cpus[0], outcome.cpus[1], outcome.rounds, outcome.seconds
     );
     let mut report = Report::new(name, "What a request costs", &lead);
     report.interrupted = outcome.interrupted;
     report.data = serde_json::to_value(outcome)?;
+    if let Some(bars) = picture::overview(outcome) {
+        report.chart("overview", bars);
+    }
     if let Some(table) = targets(outcome) {
         let (reached, judged) = outcome.score();
         report.heading(&format!("Targets: {reached} of {judged} reached"));
@@ -28,7 +39,23 @@ pub fn report(outcome: &Outcome, name: &str) -> Result<Report> {
     }
     for measured in &outcome.scenarios {
         report.heading(&format!("{} ({})", measured.title, measured.name));
-        report.table(scenario(measured, outcome.baseline));
+        report.table(costs(measured, outcome.baseline));
+        if let Some(table) = service(measured) {
+            report.table(table);
+        }
+        if measured.peers.iter().any(|p| !p.samples.is_empty()) {
+            report.chart(&format!("{}-cost", measured.name), picture::costs(measured));
+            let latency = picture::latency(measured);
+            if let Some(latency) = latency {
+                report.chart(&format!("{}-latency", measured.name), latency);
+            }
+            if outcome.rounds > 1 {
+                report.chart(
+                    &format!("{}-rounds", measured.name),
+                    picture::rounds(measured),
+                );
+            }
+        }
         for (peer, reason) in &measured.failures {
             report.text(format!("{} failed: {reason}", peer.name()));
         }
@@ -46,78 +73,79 @@ pub fn report(outcome: &Outcome, name: &str) -> Result<Report> {
     Ok(report)
 }
 
-fn scenario(measured: &Measured, baseline: Peer) -> Table {
+/// What it cost.
+fn costs(measured: &Measured, baseline: Peer) -> Table {
     let ratio = format!("ratio to {}", baseline.name());
     let mut table = Table::new(&[
         "proxy",
         measured.unit,
         "user",
+        "system",
         "busy",
-        "req/s",
-        "conn/s",
-        "bit/s",
-        "p50",
-        "p99",
         "resident",
         "calls/req",
+        "packets to client",
+        "to origin",
         &ratio,
         "",
     ]);
     for rounds in measured.peers.iter().filter(|p| !p.samples.is_empty()) {
-        table.row(row(rounds, measured, baseline));
+        let two = |v: f64| format!("{v:.2}");
+        let one = |v: f64| format!("{v:.1}");
+        let (ratio, note) = match measured.ratio(rounds.peer, baseline) {
+            _ if rounds.peer == baseline => ("1".to_owned(), ""),
+            Some(ratio) if ratio.covers(1.0) => (ratio_text(&ratio), "no difference shown"),
+            Some(ratio) => (ratio_text(&ratio), ""),
+            None => ("-".to_owned(), ""),
+        };
+        table.row([
+            rounds.peer.name().to_owned(),
+            middle(rounds, |s| s.cost, two),
+            middle(rounds, |s| s.cost * s.user_share, two),
+            middle(rounds, |s| s.cost * (1.0 - s.user_share), two),
+            middle(rounds, |s| s.busy, |v| format!("{:.0}%", v * 100.0)),
+            middle(rounds, |s| s.resident_bytes as f64, |v| show_size(v as u64)),
+            cell(rounds.syscalls_per_request, two),
+            cell(rounds.packets.map(|p| p.client), one),
+            cell(rounds.packets.map(|p| p.origin), one),
+            ratio,
+            note.to_owned(),
+        ]);
     }
     table
 }
 
-fn row(rounds: &PeerRounds, measured: &Measured, baseline: Peer) -> Vec<String> {
-    let middle = |of: &dyn Fn(&Sample) -> f64| median(&rounds.series(of)).unwrap_or(f64::NAN);
-    let known = |value: f64, show: &dyn Fn(f64) -> String| {
-        if value.is_finite() {
-            show(value)
-        } else {
-            "-".to_owned()
-        }
-    };
-    let share = |value: f64| known(value, &|v| format!("{:.0}%", v * 100.0));
-    let time = |n: usize| match middle(&|s| s.latency_ns[n] as f64) {
-        0.0 => "-".to_owned(),
-        ns => show_ns(ns as u64),
-    };
-    let (ratio, note) = match measured.ratio(rounds.peer, baseline) {
-        _ if rounds.peer == baseline => ("1".to_owned(), ""),
-        Some(interval) => (
-            ratio_text(&interval),
-            if interval.covers(1.0) {
-                "no difference shown"
-            } else {
-                ""
-            },
-        ),
-        None => ("-".to_owned(), ""),
-    };
-    let errors: u64 = rounds.samples.iter().map(|s| s.errors).sum();
-    let note = if errors > 0 {
-        format!("{errors} errors {note}")
-    } else {
-        note.to_owned()
-    };
-    vec![
-        rounds.peer.name().to_owned(),
-        known(middle(&|s| s.cost), &|v| format!("{v:.2}")),
-        share(middle(&|s| s.user_share)),
-        share(middle(&|s| s.busy)),
-        known(middle(&|s| s.requests_per_s), &show_count),
-        known(middle(&|s| s.conns_per_s), &show_count),
-        known(middle(&|s| s.bits_per_s), &show_count),
-        time(0),
-        time(2),
-        show_size(middle(&|s| s.resident_bytes as f64) as u64),
-        rounds
-            .syscalls_per_request
-            .map_or("-".to_owned(), |calls| format!("{calls:.2}")),
-        ratio,
-        note,
-    ]
+/// What the client saw; `None` where it only held connections.
+fn service(measured: &Measured) -> Option<Table> {
+    let mut table = Table::new(&[
+        "proxy", "req/s", "conn/s", "bit/s", "p50", "p90", "p99", "p99.9", "errors",
+    ]);
+    let seen = |rounds: &&PeerRounds| rounds.samples.iter().any(|s| s.requests_per_s > 0.0);
+    for rounds in measured.peers.iter().filter(seen) {
+        let time = |n: usize| middle(rounds, |s| s.latency_ns[n] as f64, |ns| show_ns(ns as u64));
+        let errors: u64 = rounds.samples.iter().map(|s| s.errors).sum();
+        table.row([
+            rounds.peer.name().to_owned(),
+            middle(rounds, |s| s.requests_per_s, show_count),
+            middle(rounds, |s| s.conns_per_s, show_count),
+            middle(rounds, |s| s.bits_per_s, show_count),
+            time(0),
+            time(1),
+            time(2),
+            time(3),
+            errors.to_string(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// A cell with the median over the rounds.
+fn middle(
+    rounds: &PeerRounds,
+    of: impl Fn(&Sample) -> f64,
+    show: impl Fn(f64) -> String,
+) -> String {
+    cell(median(&rounds.series(of)), show)
 }
 
 fn ratio_text(interval: &Interval) -> String {

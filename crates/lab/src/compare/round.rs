@@ -105,11 +105,7 @@ pub fn check_work(scenario: &Scenario, proxy: &Running) -> Result<()> {
         return Ok(());
     }
     ensure!(first.contains(" 200 "), "the answer is '{first}'");
-    let asked = scenario
-        .path
-        .split_once("s=")
-        .map_or(Ok(0), |(_, size)| crate::units::parse_size(size));
-    let asked = asked.map_err(anyhow::Error::msg)?;
+    let asked = scenario.size();
     let got = (answer.len() - head_len) as u64;
     ensure!(got == asked, "{got} bytes came instead of {asked}");
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::config::{Act, Job, Splice};
 use super::peer::Peer;
+use crate::units::parse_size;
 
 /// One comparison.
 #[derive(Debug, Clone, Copy)]
@@ -214,6 +215,13 @@ impl Scenario {
             Kind::Redirect => job.act = Act::Redirect,
             Kind::Tcp => job.tcp = true,
         }
+    }
+
+    /// Size of the object that is asked for, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let asked = self.path.split_once("s=").map(|(_, size)| parse_size(size));
+        asked.and_then(Result::ok).unwrap_or(0)
     }
 
     /// What one unit of work is called.

@@ -199,7 +199,7 @@ fn slow(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>) 
             |proxy| {
                 alone = Some(fast(stand, proxy, span)?);
                 let before = proxy.process.resident_bytes();
-                let crowd = Crowd::start(proxy.addr)?;
+                let crowd = stand.at_client(|| Crowd::start(proxy.addr))?;
                 let _ = host::sleep(Duration::from_millis(500));
                 let mut sample = fast(stand, proxy, span)?;
                 sample.resident_bytes = proxy.process.resident_bytes().saturating_sub(before);

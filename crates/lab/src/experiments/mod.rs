@@ -16,7 +16,7 @@ use crate::host::CpuList;
 use crate::inject::mix::{Mix, Spec};
 use crate::inject::{self};
 use crate::measure::{Sample, Span};
-use crate::report::chart::Colour;
+use crate::report::canvas::Colour;
 use crate::report::{Report, Table};
 use crate::stand::{self, Stand};
 use anyhow::Result;
@@ -37,8 +37,19 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// Few points and short measures: shows the form, says little.
     pub short: bool,
-    /// Build hosts in network namespaces where the experiment wants them; without root the loopback serves.
-    pub netns: bool,
+    /// Where client, proxy and origin live.
+    pub place: Place,
+}
+
+/// Where client, proxy and origin live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On the loopback, or on hosts of their own where the experiment wants them and this user may make them.
+    AsWanted,
+    /// Always on the loopback.
+    Loopback,
+    /// Always on hosts of their own; with this MTU on the client's and the origin's side, or the experiment's.
+    Hosts(Option<(u32, u32)>),
 }
 
 impl Plan {
@@ -51,7 +62,7 @@ impl Plan {
         Span::new((duration / 4).min(Duration::from_secs(2)), duration)
     }
 
-    /// A stand on the loopback, or on three hosts with these MTUs when they can be had.
+    /// A stand where the plan wants it; `mtu` is what the experiment wants when it is left to it.
     ///
     /// # Errors
     /// As [`Stand::new`].
@@ -59,12 +70,18 @@ impl Plan {
         let mut options = stand::Options {
             proxy_cpus: self.proxy_cpus.clone(),
             load_cpus: self.load_cpus.clone(),
-            mtu: mtu.filter(|_| self.netns),
+            mtu: match self.place {
+                Place::Loopback => None,
+                Place::AsWanted => mtu,
+                Place::Hosts(given) => given.or(mtu).or(Some((1500, 1500))),
+            },
             ..stand::Options::new(self.programs.clone())
         };
         match Stand::new(&options) {
-            Err(error) if options.mtu.is_some() => {
-                eprintln!("on the loopback instead of three hosts: {error:#}");
+            Err(error) if options.mtu.is_some() && self.place == Place::AsWanted => {
+                telling(&format!(
+                    "on the loopback instead of three hosts: {error:#}"
+                ));
                 options.mtu = None;
                 Stand::new(&options)
             }

@@ -7,7 +7,6 @@ use super::{Plan, cell, gets, telling, try_measure};
 use crate::compare::config::{Act, Job};
 use crate::compare::peer::{Peer, Running};
 use crate::measure::{Sample, Span};
-use crate::netns::{CLIENT_SIDE, Netns, ORIGIN_SIDE, Packets};
 use crate::report::{Report, Table};
 use crate::stand::Stand;
 use crate::units::{show_count, show_ns};
@@ -16,6 +15,8 @@ use serde_json::json;
 use std::time::Duration;
 
 const CONNS: usize = 64;
+/// Sessions whose packets are counted.
+const SESSIONS: u64 = 1000;
 
 /// One step.
 struct Step {
@@ -99,7 +100,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
                 job.close = step.close;
             };
             let measured = try_measure(&mut report, &stand, peer, shape, |proxy| {
-                packets = count_packets(&stand, proxy, &step)?;
+                packets = stand.packets(load(proxy, &step)?, SESSIONS)?;
                 one(&stand, proxy, &step, span)
             });
             let Some(sample) = measured else { continue };
@@ -117,8 +118,8 @@ pub fn run(plan: &Plan) -> Result<Report> {
                 cell(Some(sample.user_share * 100.0), |v| format!("{v:.0}%")),
                 show_ns(sample.latency_ns[0]),
                 show_ns(sample.latency_ns[2]),
-                per_session(packets.map(|p| p.0)),
-                per_session(packets.map(|p| p.1)),
+                per_session(packets.map(|p| p.client)),
+                per_session(packets.map(|p| p.origin)),
                 sample.errors.to_string(),
             ]);
             data.push(json!({"step": step.name, "proxy": peer.name(), "sample": sample, "packets": packets}));
@@ -138,37 +139,4 @@ fn load(proxy: &Running, step: &Step) -> Result<crate::inject::Options> {
 
 fn one(stand: &Stand, proxy: &mut Running, step: &Step, span: Span) -> Result<Sample> {
     stand.measure(proxy, load(proxy, step)?, span)
-}
-
-/// Packets per session, both directions together, on the client's and on the origin's cable; a thousand sessions
-/// one after the other, so that nothing is merged with a neighbour's.
-fn count_packets(stand: &Stand, proxy: &Running, step: &Step) -> Result<Option<(f64, f64)>> {
-    const SESSIONS: u64 = 1000;
-    let Some(hosts) = &stand.hosts else {
-        return Ok(None);
-    };
-    let both = |netns: &Netns, side| {
-        netns
-            .packets(side)
-            .map(|Packets { received, sent }| received + sent)
-    };
-    let read = || -> Result<(u64, u64)> {
-        Ok((
-            both(&hosts.client, CLIENT_SIDE)?,
-            both(&hosts.origin, ORIGIN_SIDE)?,
-        ))
-    };
-    let before = read()?;
-    let load = crate::inject::Options {
-        conns: 1,
-        requests_max: Some(SESSIONS),
-        ..load(proxy, step)?
-    };
-    let report = stand.load(load)?.wait(|_| {})?;
-    let after = read()?;
-    let sessions = report.counts.requests.max(1) as f64;
-    Ok(Some((
-        (after.0 - before.0) as f64 / sessions,
-        (after.1 - before.1) as f64 / sessions,
-    )))
 }

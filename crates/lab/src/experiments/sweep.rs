@@ -7,7 +7,8 @@ use super::{Plan, cell, cpu_cells, gets, telling, try_measure};
 use crate::compare::config::{Job, Splice};
 use crate::compare::peer::Peer;
 use crate::measure::{Sample, Tick};
-use crate::report::chart::{Chart, Colour, Series, Side};
+use crate::report::canvas::Colour;
+use crate::report::chart::{Chart, Series, Side};
 use crate::report::{Report, Table};
 use crate::stats::drop_best_average;
 use crate::units::{show_count, show_size};
@@ -94,12 +95,12 @@ const BASE: Variant = Variant {
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "buffers-16k",
-        title: "buffers of 16 kB, one worker, MTU 1500",
+        title: "buffers of 16 kB, one worker",
         ..BASE
     },
     Variant {
         name: "splice",
-        title: "splice, one worker, MTU 1500",
+        title: "splice, one worker",
         splice: true,
         ..BASE
     },
@@ -211,6 +212,15 @@ fn find(name: &String) -> Result<Variant> {
 
 fn series(plan: &Plan, report: &mut Report, variant: Variant, peer: Peer) -> Result<Vec<Point>> {
     let stand = plan.stand(Some(variant.mtu))?;
+    if stand.hosts.is_none() && variant.mtu != BASE.mtu {
+        let text = format!(
+            "{} was left out: it needs hosts of their own",
+            variant.title
+        );
+        telling(&text);
+        report.text(text);
+        return Ok(Vec::new());
+    }
     let sizes: &[u64] = match (plan.short, variant.splice) {
         (true, _) => &SHORT_SIZES,
         (false, true) => &SPLICE_SIZES,

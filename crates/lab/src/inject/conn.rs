@@ -33,6 +33,8 @@ pub struct Context {
     pub check: bool,
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// Why the last connection that could not be made could not.
+    pub connect_error: Option<i32>,
 }
 
 impl Context {
@@ -45,6 +47,7 @@ impl Context {
             check,
             bytes_in: 0,
             bytes_out: 0,
+            connect_error: None,
         }
     }
 
@@ -165,7 +168,7 @@ impl Conn {
         self.readable |= flags.intersects(Flags::IN | ENDED);
         self.ended |= flags.intersects(ENDED);
         if !self.connected {
-            match self.finish_connect(flags) {
+            match self.finish_connect(context, flags) {
                 Outcome::Ready => {}
                 other => return other,
             }
@@ -198,7 +201,7 @@ impl Conn {
         }
     }
 
-    fn finish_connect(&mut self, flags: Flags) -> Outcome {
+    fn finish_connect(&mut self, context: &mut Context, flags: Flags) -> Outcome {
         if flags.is_empty() {
             return Outcome::Wait;
         }
@@ -213,7 +216,11 @@ impl Conn {
                 self.connected = true;
                 Outcome::Failed(ErrorKind::Reset)
             }
-            _ => Outcome::Failed(ErrorKind::Connect),
+            Ok(Err(errno)) | Err(errno) => {
+                context.connect_error = Some(errno.raw_os_error());
+                Outcome::Failed(ErrorKind::Connect)
+            }
+            Ok(Ok(())) => Outcome::Failed(ErrorKind::Connect),
         }
     }
 

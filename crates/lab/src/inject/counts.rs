@@ -1,7 +1,9 @@
 //! What a load saw: counters, errors by kind, latencies.
 
+use crate::net::plain_words;
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use std::io;
 use std::time::Duration;
 
 /// Longest latency that is told apart, in nanoseconds; longer ones count as this.
@@ -60,6 +62,22 @@ impl Errors {
         *self.each()[kind as usize] += 1;
     }
 
+    /// The most frequent kind in words; nothing when there was none.
+    #[must_use]
+    pub fn chief(mut self) -> Option<&'static str> {
+        const WORDS: [&str; 6] = [
+            "no connection",
+            "connections were reset",
+            "connections ended before the answer",
+            "answers were no HTTP",
+            "no answer in time",
+            "wrong answers",
+        ];
+        let counts = self.each();
+        let most = counts.iter().zip(WORDS).max_by_key(|(n, _)| ***n)?;
+        (**most.0 > 0).then_some(most.1)
+    }
+
     /// All kinds together.
     #[must_use]
     pub fn total(mut self) -> u64 {
@@ -86,6 +104,10 @@ pub struct Counts {
     pub open: u64,
     /// Requests that were due or under way when the run ended; their age at that time is among the latencies.
     pub unfinished: u64,
+    /// Why the last connection that could not be made could not (an `errno`).
+    pub connect_error: Option<i32>,
+    /// At the end no connection stood and none could be made: the server is gone.
+    pub gone: bool,
     /// Time from the request (open loop: from when it was due) to the end of the answer, in nanoseconds.
     pub latency: Histogram<u64>,
 }
@@ -102,6 +124,8 @@ impl Default for Counts {
             errors: Errors::default(),
             open: 0,
             unfinished: 0,
+            connect_error: None,
+            gone: false,
             latency: latency.expect("the bounds are constants that the histogram accepts"),
         }
     }
@@ -116,6 +140,8 @@ impl Counts {
         self.bytes_out += other.bytes_out;
         self.open += other.open;
         self.unfinished += other.unfinished;
+        self.gone |= other.gone;
+        self.connect_error = other.connect_error.or(self.connect_error);
         for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses) {
             *mine += theirs;
         }
@@ -150,6 +176,8 @@ impl Counts {
             errors: Errors::default(),
             open: 0,
             unfinished: 0,
+            connect_error: None,
+            gone: false,
             latency: Histogram::new_with_bounds(1, 2, 0).expect("constant"),
         }
     }
@@ -236,6 +264,16 @@ impl Line {
 }
 
 impl Report {
+    /// Why requests failed, in words: the reason of the last connection that could not be made, else the chief kind.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        let connect = self.counts.connect_error.map(io::Error::from_raw_os_error);
+        match connect {
+            Some(error) => Some(plain_words(&error)),
+            None => self.counts.errors.chief().map(str::to_owned),
+        }
+    }
+
     /// The whole run as a line.
     #[must_use]
     pub fn line(&self) -> Line {

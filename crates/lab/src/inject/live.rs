@@ -3,7 +3,7 @@
 use super::counts::{Counts, Line, PERCENTILES, Report};
 use super::{Load, Options};
 use crate::units::{show_count, show_ns};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
@@ -60,7 +60,22 @@ pub fn run(options: &Options, show: Show) -> Result<Report> {
         Show::Json => print_json(&report.line()),
         Show::People | Show::Quiet => print!("{}", closing_text(&report)),
     }
+    check_answered(options, &report)?;
     Ok(report)
+}
+
+/// A server that was never there, or is no more, is told in one line, not left to be read from a table.
+fn check_answered(options: &Options, report: &Report) -> Result<()> {
+    let Some(reason) = report.reason().filter(|_| !crate::sys::interrupted()) else {
+        return Ok(());
+    };
+    if report.counts.requests == 0 {
+        bail!("no answer from {}: {reason}", options.target);
+    }
+    if report.counts.gone {
+        bail!("{} stopped answering: {reason}", options.target);
+    }
+    Ok(())
 }
 
 fn print_json(line: &Line) {
@@ -111,7 +126,7 @@ impl Seconds {
 }
 
 fn second_text(line: &Line, counts: &Counts) -> String {
-    let at = |p| show_ns(counts.latency.value_at_percentile(p));
+    let at = |p| latency_text(counts, p);
     format!(
         "{:>4.0}s {:>6} {:>8} {:>9} {:>10} {:>9} {:>9} {:>9}",
         line.at_s,
@@ -123,6 +138,14 @@ fn second_text(line: &Line, counts: &Counts) -> String {
         at(99.0),
         errors_text(counts)
     )
+}
+
+/// A percentile, or that there is none.
+fn latency_text(counts: &Counts, percentile: f64) -> String {
+    match counts.latency.is_empty() {
+        true => "-".to_owned(),
+        false => show_ns(counts.latency.value_at_percentile(percentile)),
+    }
 }
 
 fn errors_text(counts: &Counts) -> String {
@@ -170,7 +193,7 @@ pub fn closing_text(report: &Report) -> String {
     }
     text += "\nlatency:";
     for p in PERCENTILES {
-        text += &format!(" p{p} {}", show_ns(counts.latency.value_at_percentile(p)));
+        text += &format!(" p{p} {}", latency_text(counts, p));
     }
     text += &format!(" max {}\n", show_ns(counts.latency.max()));
     text

@@ -92,6 +92,8 @@ pub struct Worker {
     /// Nanoseconds between due times, and the number of the next one.
     interval_ns: Option<f64>,
     due: u64,
+    /// The end of the last second with an answer.
+    answered_ns: u64,
 }
 
 impl Worker {
@@ -154,6 +156,7 @@ impl Worker {
             open: 0,
             interval_ns,
             due: 0,
+            answered_ns: 0,
         })
     }
 
@@ -479,7 +482,8 @@ impl Worker {
                 return Err(error)
                     .context("too many connections for this process: raise 'ulimit -n'");
             }
-            Err(_) => {
+            Err(error) => {
+                self.context.connect_error = error.raw_os_error();
                 self.second.errors.count(ErrorKind::Connect);
                 let now_ns = self.now_ns();
                 self.pause(index, now_ns + RETRY_NS);
@@ -528,6 +532,19 @@ impl Worker {
                 self.pause(index, now_ns);
             }
         }
+        if self.second.requests > 0 {
+            self.answered_ns = now_ns;
+        }
+        // Without a given time the end of a dead server's requests would never come.
+        let silent_ns = now_ns.saturating_sub(self.answered_ns);
+        if self.options.duration.is_none()
+            && self.options.requests_max.is_some()
+            && self.second.errors.total() > 0
+            && silent_ns > timeout_ns
+        {
+            self.stop.set();
+            return;
+        }
         self.turn_page();
         let mut sample = std::mem::take(&mut self.second);
         self.total.add(&sample);
@@ -539,6 +556,7 @@ impl Worker {
     fn turn_page(&mut self) {
         self.second.bytes_in = std::mem::take(&mut self.context.bytes_in);
         self.second.bytes_out = std::mem::take(&mut self.context.bytes_out);
+        self.second.connect_error = self.context.connect_error.take();
     }
 
     /// What was due or under way at the end took at least until now: leaving it out would hide a stall.
@@ -560,6 +578,8 @@ impl Worker {
             }
         }
         self.turn_page();
+        let unfinished = self.finished < self.slots.len();
+        self.second.gone = unfinished && self.open == 0 && self.second.errors.total() > 0;
         self.total.add(&self.second);
         self.total.open = self.open;
     }

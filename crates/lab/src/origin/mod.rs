@@ -91,10 +91,11 @@ impl Origin {
             let mut listeners = Vec::new();
             for server in 0..options.servers.max(1) {
                 let wanted = addrs.get(usize::from(server)).copied();
-                let listener = net::listen(
-                    wanted.unwrap_or(net::nth_port(options.listen, server)),
-                    true,
-                )?;
+                let addr = wanted.unwrap_or(net::nth_port(options.listen, server));
+                if wanted.is_none() {
+                    net::check_free(addr)?;
+                }
+                let listener = net::listen(addr, true)?;
                 if wanted.is_none() {
                     addrs.push(net::local_addr(&listener)?);
                 }

@@ -54,6 +54,7 @@ impl Relay {
         options.cpus.check()?;
         let stop = Stop::new()?;
         let mut addr = options.listen;
+        net::check_free(addr)?;
         let mut threads = Vec::new();
         for index in 0..options.threads.max(1) {
             let listener = net::listen(addr, true)?;

@@ -1,46 +1,6 @@
-//! Line charts: one description, drawn as SVG (for pages, following their colours) and as PNG (for everywhere else).
-//!
-//! Owns axes, ticks and layout; the two canvases only know lines, boxes and text.
+//! Line charts: axes, ticks, legend and lines. What they are drawn on is in [`super::canvas`].
 
-use super::font;
-use anyhow::{Context, Result};
-use plotters::backend::{BitMapBackend, DrawingBackend};
-use plotters::style::{Color as _, RGBColor};
-use std::fmt::Write as _;
-use std::path::Path;
-
-/// Colours of the published series, and enough more for five proxies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colour {
-    /// Hits per second.
-    Green,
-    /// Data rate.
-    Red,
-    /// Sluice.
-    Blue,
-    /// nginx.
-    Teal,
-    /// HAProxy.
-    Orange,
-    /// The floor.
-    Grey,
-    /// One more.
-    Purple,
-}
-
-impl Colour {
-    fn rgb(self) -> (u8, u8, u8) {
-        match self {
-            Self::Green => (0x1a, 0x9a, 0x3c),
-            Self::Red => (0xd6, 0x2f, 0x2f),
-            Self::Blue => (0x2f, 0x6f, 0xde),
-            Self::Teal => (0x0f, 0x9b, 0x8e),
-            Self::Orange => (0xe0, 0x80, 0x1a),
-            Self::Grey => (0x88, 0x88, 0x88),
-            Self::Purple => (0x8a, 0x4f, 0xc9),
-        }
-    }
-}
+use super::canvas::{Align, Canvas, Colour, Ink, Picture, TEXT_PX, WIDTH};
 
 /// Which vertical axis a series belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,36 +45,10 @@ pub struct Chart {
     pub series: Vec<Series>,
 }
 
-const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 400.0;
 const MARGIN_SIDE: f64 = 74.0;
 const MARGIN_TOP: f64 = 54.0;
 const MARGIN_BOTTOM: f64 = 52.0;
-/// Height of a capital letter.
-const TEXT_PX: f64 = 8.0;
-/// PNG pixels per unit: sharp on dense screens.
-const PNG_SCALE: f64 = 2.0;
-
-#[derive(Clone, Copy)]
-enum Align {
-    Start,
-    Middle,
-    End,
-}
-
-/// What a colour means on either canvas.
-#[derive(Clone, Copy)]
-enum Ink {
-    Text,
-    Grid,
-    Line(Colour),
-}
-
-trait Canvas {
-    fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64);
-    fn dot(&mut self, at: (f64, f64), ink: Ink, title: &str);
-    fn text(&mut self, at: (f64, f64), align: Align, ink: Ink, text: &str);
-}
 
 /// Linear or logarithmic map of values onto pixels.
 struct Scale {
@@ -145,7 +79,7 @@ impl Scale {
 }
 
 /// Round values that cut `0..=max` into four to ten steps.
-fn linear_ticks(max: f64) -> Vec<f64> {
+pub(super) fn linear_ticks(max: f64) -> Vec<f64> {
     if !(max > 0.0 && max.is_finite()) {
         return vec![0.0, 1.0];
     }
@@ -229,7 +163,31 @@ impl Chart {
         xs
     }
 
-    fn draw(&self, canvas: &mut impl Canvas) {
+    fn legend(&self, canvas: &mut dyn Canvas) {
+        let width = |series: &Series| 24.0 + series.name.len() as f64 * TEXT_PX + 18.0;
+        let mut at = (WIDTH - self.series.iter().map(width).sum::<f64>()) / 2.0;
+        for series in &self.series {
+            canvas.line(
+                &[(at, 33.0), (at + 18.0, 33.0)],
+                Ink::Line(series.colour),
+                3.0,
+            );
+            canvas.text((at + 24.0, 37.0), Align::Start, Ink::Text, &series.name);
+            at += width(series);
+        }
+    }
+}
+
+impl Picture for Chart {
+    fn title(&self) -> &str {
+        &self.title
+    }
+
+    fn height(&self) -> f64 {
+        HEIGHT
+    }
+
+    fn draw(&self, canvas: &mut dyn Canvas) {
         let x = self.x_scale();
         let (bottom, right) = (HEIGHT - MARGIN_BOTTOM, WIDTH - MARGIN_SIDE);
         canvas.text((WIDTH / 2.0, 18.0), Align::Middle, Ink::Text, &self.title);
@@ -311,188 +269,11 @@ impl Chart {
             }
         }
     }
-
-    fn legend(&self, canvas: &mut impl Canvas) {
-        let width = |series: &Series| 24.0 + series.name.len() as f64 * TEXT_PX + 18.0;
-        let mut at = (WIDTH - self.series.iter().map(width).sum::<f64>()) / 2.0;
-        for series in &self.series {
-            canvas.line(
-                &[(at, 33.0), (at + 18.0, 33.0)],
-                Ink::Line(series.colour),
-                3.0,
-            );
-            canvas.text((at + 24.0, 37.0), Align::Start, Ink::Text, &series.name);
-            at += width(series);
-        }
-    }
-
-    /// The chart as an SVG element. Its text and grid follow the page's colours (`currentColor`).
-    #[must_use]
-    pub fn svg(&self) -> String {
-        let mut svg = Svg(String::new());
-        self.draw(&mut svg);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" \
-             font-family=\"system-ui, sans-serif\" font-size=\"12\" color=\"#444\">\n{}</svg>\n",
-            super::html::escape(&self.title),
-            svg.0
-        )
-    }
-
-    /// Writes the chart as a PNG file.
-    ///
-    /// # Errors
-    /// When the file cannot be written, with its name.
-    pub fn png(&self, file: &Path) -> Result<()> {
-        let (width, height) = ((WIDTH * PNG_SCALE) as u32, (HEIGHT * PNG_SCALE) as u32);
-        let mut pixels = vec![255u8; (width * height * 3) as usize];
-        {
-            let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
-            let mut png = Png {
-                backend,
-                failed: None,
-            };
-            self.draw(&mut png);
-            if let Some(error) = png.failed {
-                anyhow::bail!("cannot draw {}: {error}", file.display());
-            }
-        }
-        let mut backend = BitMapBackend::new(file, (width, height));
-        backend
-            .blit_bitmap((0, 0), (width, height), &pixels)
-            .ok()
-            .context("cannot copy the picture")?;
-        backend
-            .present()
-            .with_context(|| format!("cannot write {}", file.display()))
-    }
-}
-
-struct Svg(String);
-
-impl Svg {
-    fn ink(ink: Ink) -> String {
-        match ink {
-            Ink::Text => "currentColor".to_owned(),
-            Ink::Grid => "#8884".to_owned(),
-            Ink::Line(colour) => {
-                let (r, g, b) = colour.rgb();
-                format!("#{r:02x}{g:02x}{b:02x}")
-            }
-        }
-    }
-}
-
-// Writing to a String cannot fail: the results of `write!` are dropped.
-impl Canvas for Svg {
-    fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
-        let points: Vec<_> = points
-            .iter()
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect();
-        let _ = writeln!(
-            self.0,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"/>",
-            points.join(" "),
-            Self::ink(ink)
-        );
-    }
-
-    fn dot(&mut self, (x, y): (f64, f64), ink: Ink, title: &str) {
-        let title = super::html::escape(title);
-        let _ = writeln!(
-            self.0,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{}\"><title>{title}</title></circle>",
-            Self::ink(ink)
-        );
-    }
-
-    fn text(&mut self, (x, y): (f64, f64), align: Align, ink: Ink, text: &str) {
-        let anchor = match align {
-            Align::Start => "start",
-            Align::Middle => "middle",
-            Align::End => "end",
-        };
-        let _ = writeln!(
-            self.0,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{}\">{}</text>",
-            Self::ink(ink),
-            super::html::escape(text)
-        );
-    }
-}
-
-struct Png<'a> {
-    backend: BitMapBackend<'a>,
-    failed: Option<String>,
-}
-
-impl Png<'_> {
-    fn ink(ink: Ink) -> RGBColor {
-        match ink {
-            Ink::Text => RGBColor(0x33, 0x33, 0x33),
-            Ink::Grid => RGBColor(0xdd, 0xdd, 0xdd),
-            Ink::Line(colour) => {
-                let (r, g, b) = colour.rgb();
-                RGBColor(r, g, b)
-            }
-        }
-    }
-
-    fn note<E: std::fmt::Display>(&mut self, result: Result<(), E>) {
-        if let Err(error) = result {
-            self.failed.get_or_insert(error.to_string());
-        }
-    }
-}
-
-fn pixel((x, y): (f64, f64)) -> (i32, i32) {
-    (
-        (x * PNG_SCALE).round() as i32,
-        (y * PNG_SCALE).round() as i32,
-    )
-}
-
-impl Canvas for Png<'_> {
-    fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
-        let style = Self::ink(ink).stroke_width((width * PNG_SCALE / 2.0).round().max(1.0) as u32);
-        for pair in points.windows(2) {
-            let result = self
-                .backend
-                .draw_path([pixel(pair[0]), pixel(pair[1])], &style);
-            self.note(result.map_err(|e| e.to_string()));
-        }
-    }
-
-    fn dot(&mut self, at: (f64, f64), ink: Ink, _title: &str) {
-        let result =
-            self.backend
-                .draw_circle(pixel(at), (3.0 * PNG_SCALE) as u32, &Self::ink(ink), true);
-        self.note(result.map_err(|e| e.to_string()));
-    }
-
-    fn text(&mut self, (x, y): (f64, f64), align: Align, ink: Ink, text: &str) {
-        let unit = TEXT_PX / font::CAP_HEIGHT;
-        let width = text.chars().count() as f64 * font::ADVANCE * unit;
-        let mut at = match align {
-            Align::Start => x,
-            Align::Middle => x - width / 2.0,
-            Align::End => x - width,
-        };
-        for c in text.chars() {
-            for stroke in font::strokes(c) {
-                let points: Vec<_> = stroke
-                    .map(|(gx, gy)| (at + gx * unit, y - gy * unit))
-                    .collect();
-                self.line(&points, ink, 2.0);
-            }
-            at += font::ADVANCE * unit;
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::canvas;
     use super::*;
 
     fn chart() -> Chart {
@@ -529,7 +310,7 @@ mod tests {
 
     #[test]
     fn svg_has_the_points_and_no_raw_markup() {
-        let svg = chart().svg();
+        let svg = canvas::svg(&chart());
         assert_eq!(
             svg.matches("<circle").count(),
             5,
@@ -542,18 +323,17 @@ mod tests {
     fn png_is_written() {
         let dir = crate::process::WorkDir::new().unwrap();
         let file = dir.path().join("chart.png");
-        chart().png(&file).unwrap();
+        canvas::png(&chart(), &file).unwrap();
         let bytes = std::fs::read(&file).unwrap();
         assert!(bytes.starts_with(b"\x89PNG\r\n") && bytes.len() > 5000);
     }
 
     #[test]
     fn an_empty_chart_is_drawn_all_the_same() {
-        let svg = Chart {
+        let svg = canvas::svg(&Chart {
             series: Vec::new(),
             ..chart()
-        }
-        .svg();
+        });
         assert!(svg.contains("</svg>") && !svg.contains("NaN") && !svg.contains("inf"));
     }
 

@@ -21,6 +21,7 @@ tr:last-child td { border-bottom: 0; }
 th { color: var(--dim); font-weight: 600; font-size: .9em; }
 td.good { color: var(--good); font-weight: 600; } td.bad { color: var(--bad); font-weight: 600; }
 figure { margin: 1em 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 8px; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 0 14px; align-items: start; }
 svg { width: 100%; height: auto; color: var(--fg); }
 details { margin: .5em 0; } summary { cursor: pointer; color: var(--accent); }
 pre { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px; font-size: 13px; }
@@ -60,7 +61,12 @@ pub fn page(report: &Report) -> String {
     if report.interrupted {
         body.push_str("<p class=\"note\">The run was interrupted: this is what was measured until then.</p>\n");
     }
-    for block in &report.blocks {
+    for (n, block) in report.blocks.iter().enumerate() {
+        // Pictures that follow each other stand side by side where there is room.
+        let is_figure = |n: usize| matches!(report.blocks.get(n), Some(Block::Chart(..)));
+        if is_figure(n) && !(n > 0 && is_figure(n - 1)) {
+            body.push_str("<div class=\"figures\">");
+        }
         // Writing to a String cannot fail.
         let _ = match block {
             Block::Heading(text) => writeln!(body, "<h2>{}</h2>", escape(text)),
@@ -74,6 +80,9 @@ pub fn page(report: &Report) -> String {
                 escape(text)
             ),
         };
+        if is_figure(n) && !is_figure(n + 1) {
+            body.push_str("</div>\n");
+        }
     }
     frame(&report.title, &body)
 }

@@ -1,12 +1,16 @@
 //! What an experiment reports: text, tables, charts and the exact configurations, as one description that becomes
 //! a table in the terminal, a JSON file and a self-contained HTML page.
 
+pub mod bars;
+pub mod canvas;
 pub mod chart;
 mod font;
 pub mod html;
 pub mod machine;
 
 use anyhow::{Context, Result};
+use bars::Bars;
+use canvas::Picture;
 use chart::Chart;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -38,9 +42,47 @@ pub enum Block {
     /// A table.
     Table(Table),
     /// A chart; the name is that of its SVG and PNG files.
-    Chart(String, Chart),
+    Chart(String, Figure),
     /// Preformatted text under a caption, folded away on the page.
     Code(String, String),
+}
+
+/// A picture of a report.
+#[derive(Debug, Clone)]
+pub enum Figure {
+    /// Lines over an axis.
+    Lines(Chart),
+    /// Bars beside each other.
+    Bars(Bars),
+}
+
+impl Figure {
+    /// What draws it.
+    #[must_use]
+    pub fn picture(&self) -> &dyn Picture {
+        match self {
+            Self::Lines(chart) => chart,
+            Self::Bars(bars) => bars,
+        }
+    }
+
+    /// As an SVG element.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        canvas::svg(self.picture())
+    }
+}
+
+impl From<Chart> for Figure {
+    fn from(chart: Chart) -> Self {
+        Self::Lines(chart)
+    }
+}
+
+impl From<Bars> for Figure {
+    fn from(bars: Bars) -> Self {
+        Self::Bars(bars)
+    }
 }
 
 /// A table; the first column holds names, the others figures.
@@ -154,8 +196,9 @@ impl Report {
     }
 
     /// Adds a chart.
-    pub fn chart(&mut self, name: &str, chart: Chart) {
-        self.blocks.push(Block::Chart(name.to_owned(), chart));
+    pub fn chart(&mut self, name: &str, figure: impl Into<Figure>) {
+        self.blocks
+            .push(Block::Chart(name.to_owned(), figure.into()));
     }
 
     /// Adds preformatted text.
@@ -212,7 +255,10 @@ impl Report {
         for block in &self.blocks {
             if let Block::Chart(name, chart) = block {
                 put(format!("{}-{name}.svg", self.name), &chart.svg())?;
-                chart.png(&dir.join(format!("{}-{name}.png", self.name)))?;
+                canvas::png(
+                    chart.picture(),
+                    &dir.join(format!("{}-{name}.png", self.name)),
+                )?;
             }
         }
         put(
