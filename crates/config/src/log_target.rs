@@ -132,7 +132,13 @@ impl Cx<'_> {
     }
 
     /// The number of a facility or level.
-    fn log_name(&mut self, line: &Line, word: usize, what: &str, among: &[&str]) -> Option<u8> {
+    pub(crate) fn log_name(
+        &mut self,
+        line: &Line,
+        word: usize,
+        what: &str,
+        among: &[&str],
+    ) -> Option<u8> {
         let text = line.word(word);
         if let Some(n) = among.iter().position(|name| *name == text) {
             return u8::try_from(n).ok();

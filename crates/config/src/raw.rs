@@ -31,6 +31,7 @@ pub struct Raw {
     pub cpu_maps: Vec<RawCpuMap>,
     pub rings: Vec<(Ring, Arc<Line>)>,
     pub http_errors: Vec<HttpErrors>,
+    pub mailers: Vec<(Mailers, Arc<Line>)>,
 }
 
 impl Raw {
@@ -111,6 +112,18 @@ pub enum RawLog {
     Target(LogTarget, Arc<Line>),
 }
 
+/// The `email-alert` lines of a proxy; the last of each kind counts.
+#[derive(Debug, Clone, Default)]
+pub struct RawEmailAlert {
+    pub mailers: Option<Written>,
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub level: Option<u8>,
+    pub myhostname: Option<String>,
+    /// The last of them.
+    pub line: Option<Arc<Line>>,
+}
+
 /// How the traffic line is made; the last `log-format`, `option httplog`, ... wins.
 #[derive(Clone)]
 pub enum RawLogFormat {
@@ -189,6 +202,7 @@ pub struct Settings {
     pub persist_rdp_cookie: Option<String>,
     pub clitcpka: KeepAlive,
     pub srvtcpka: KeepAlive,
+    pub email: Option<RawEmailAlert>,
 }
 
 impl Settings {
@@ -332,6 +346,7 @@ impl Default for Settings {
             persist_rdp_cookie: None,
             clitcpka: KeepAlive::default(),
             srvtcpka: KeepAlive::default(),
+            email: None,
         }
     }
 }

@@ -35,7 +35,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
     ("Bind::namespace", "bind ... namespace"),
     ("Bind::alpn", "bind ... alpn"),
-    ("Proxy::email_alert", "email-alert"),
     ("Server::tcp_md5sig", "server ... tcp-md5sig"),
     ("Server::namespace", "server ... namespace"),
     ("Server::log_bufsize", "server ... log-bufsize"),

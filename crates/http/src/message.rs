@@ -141,6 +141,22 @@ impl Request {
         }
     }
 
+    /// Puts another authority into an absolute target; any other target stays.
+    pub fn set_authority(&mut self, authority: &[u8]) {
+        let target = self.target();
+        let Some(old) = uri::authority(target) else {
+            return;
+        };
+        const SLASHES: &[u8] = b"://";
+        let Some(at) = target.windows(SLASHES.len()).position(|w| w == SLASHES) else {
+            return;
+        };
+        let at = at + SLASHES.len();
+        let (scheme, rest) = (&target[..at], &target[at + old.len()..]);
+        let new = [scheme, authority, rest].concat();
+        self.set_target(new);
+    }
+
     /// The first Host header.
     pub fn host(&self) -> Option<&[u8]> {
         self.headers.get(b"host")

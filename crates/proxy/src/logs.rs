@@ -431,6 +431,25 @@ pub fn log_date(wall_us: i64) -> String {
     )
 }
 
+/// `Sun, 22 Nov 2026 06:37:41 +0000 (UTC)`, local time: the date of a mail (RFC 5322 section 3.3).
+pub fn mail_date(wall_us: i64) -> String {
+    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    let secs = wall_us.div_euclid(1_000_000);
+    let (offset, zone) = zone::at(secs);
+    let local = secs + i64::from(offset);
+    let (y, month, day, h, m, s) = civil(local);
+    // the epoch was a Thursday
+    let weekday = WEEKDAYS[local.div_euclid(86_400).rem_euclid(7) as usize];
+    let sign = if offset < 0 { '-' } else { '+' };
+    let minutes = offset.abs() / 60;
+    format!(
+        "{weekday}, {day:02} {} {y} {h:02}:{m:02}:{s:02} {sign}{:02}{:02} ({zone})",
+        MONTHS[month as usize - 1],
+        minutes / 60,
+        minutes % 60
+    )
+}
+
 /// ISO 8601 with microseconds and the local offset.
 fn iso(secs: i64, micros: i64) -> String {
     let offset = zone::at(secs).0;

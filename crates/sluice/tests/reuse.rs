@@ -152,7 +152,8 @@ fn no_more_are_kept_than_are_needed() {
     let (addr, connections) = origin();
     let proxy = Proxy::start(addr, "safe", "");
     proxy.ask_both_workers();
-    assert!(connections.load(Ordering::Relaxed) >= 10);
+    // the connections that only looked whether it listens asked for nothing
+    assert!(connections.load(Ordering::Relaxed) >= 5);
     let table = proxy.command("show servers conn");
     let row = table
         .lines()

@@ -48,6 +48,7 @@ pub(crate) enum Current {
     Userlist(usize),
     Ring(usize),
     HttpErrors(usize),
+    Mailers(usize),
     /// A section that repeats another and is not read.
     Duplicate,
     /// A section of another part: refused at its header, its lines are checked for being known only.

@@ -447,7 +447,7 @@ pub struct Proxy {
     /// `dispatch` or `option transparent`, and no `balance`: servers get only what persistence or `use-server` gives them.
     pub unbalanced: bool,
     pub http_send_name_header: Option<String>,
-    pub email_alert: bool,
+    pub email_alert: Option<Arc<EmailAlert>>,
     /// `load-server-state-from-file`
     pub server_state: ServerStateSource,
     /// `server-state-file-name FILE`; `None`: the backend's name.

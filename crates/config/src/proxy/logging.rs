@@ -48,7 +48,6 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
         }
     })
     .ignored(),
-    later("email-alert", Sections::ALL_PROXIES, "email alerts").doc("{ from | to | level | mailers | myhostname } <value>", "send mail when servers change"),
     later("log-stderr", Sections::ALL_PROXIES, "log forwarding").doc("...", "log to the standard error"),
 ];
 

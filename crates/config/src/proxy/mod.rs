@@ -10,6 +10,7 @@ mod check;
 mod check_expect;
 mod check_proto;
 mod cookie;
+mod email;
 mod later;
 mod logging;
 mod obsolete;
@@ -60,6 +61,7 @@ pub(crate) static TABLES: &[&[Keyword]] = &[
     switching::KEYWORDS,
     capture::KEYWORDS,
     logging::KEYWORDS,
+    email::KEYWORDS,
     stats::KEYWORDS,
     reply::KEYWORDS,
     rules::KEYWORDS,

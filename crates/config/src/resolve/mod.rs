@@ -29,6 +29,7 @@ use accounts::Accounts;
 /// Every section as read, and where to report.
 pub struct Resolver<'a> {
     pub raw: &'a Raw,
+    pub(crate) mailers: Vec<Arc<crate::model::Mailers>>,
     pub(crate) defaults: &'a [RawProxy],
     pub(crate) defaults_used: &'a [DefaultsUse],
     pub(crate) opts: &'a LoadOptions<'a>,
@@ -43,6 +44,11 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
     let loader = Files::owned(&cx);
     let mut resolver = Resolver {
         raw: &raw,
+        mailers: raw
+            .mailers
+            .iter()
+            .map(|(m, _)| Arc::new(m.clone()))
+            .collect(),
         defaults: &cx.defaults,
         defaults_used: &cx.defaults_used,
         opts: cx.opts,

@@ -10,7 +10,7 @@ use super::names::{find, id};
 use super::{Resolver, consistency, logging, oddities, servers};
 use crate::line::Written;
 use crate::model::*;
-use crate::raw::{CheckOption, RawAction, RawError, RawProxy, RawRule, Settings};
+use crate::raw::{CheckOption, RawAction, RawEmailAlert, RawError, RawProxy, RawRule, Settings};
 
 /// Makes a proxy. Faults are reported; what stands in for a faulty part (or that there is no proxy at all) does not
 /// matter, because the model is not given out then.
@@ -44,6 +44,7 @@ pub(super) fn build(
         consistency::without_http(resolver, raw, &mut settings, &mut rules);
     }
     let errors = errors(resolver, &settings.errors);
+    let email_alert = email_alert(resolver, settings.email.as_ref());
     let log = logging::build(resolver, index, &settings, live)?;
     let unique_id_format = settings
         .unique_id_format
@@ -141,7 +142,7 @@ pub(super) fn build(
         dispatch: raw.dispatch.clone(),
         unbalanced,
         http_send_name_header: s.http_send_name_header,
-        email_alert: false,
+        email_alert,
         server_state: s.server_state,
         server_state_file: s.server_state_file,
         persist_rdp_cookie: s.persist_rdp_cookie,
@@ -395,6 +396,43 @@ fn external_check(resolver: &mut Resolver<'_>, s: &Settings) {
 }
 
 /// Error replies by status; later lines replace earlier ones.
+/// Mails are sent where sender, receiver and mail servers are known.
+fn email_alert(
+    resolver: &mut Resolver<'_>,
+    written: Option<&RawEmailAlert>,
+) -> Option<Arc<EmailAlert>> {
+    let written = written?;
+    let (Some(section), Some(from), Some(to)) = (&written.mailers, &written.from, &written.to)
+    else {
+        let line = written.line.as_ref()?;
+        let message = "'email-alert' will be ignored: each of 'email-alert from', 'email-alert mailers' and 'email-alert \
+                       to' has to be there";
+        resolver.warn(line, 0, message, None);
+        return None;
+    };
+    let Some(mailers) = resolver
+        .mailers
+        .iter()
+        .find(|m| m.name == section.text())
+        .cloned()
+    else {
+        let names = resolver.mailers.iter().map(|m| m.name.as_str());
+        let near =
+            crate::diag::suggest(section.text(), names).map(|n| format!("did you mean '{n}'?"));
+        let message = format!("unable to find mailers '{}'.", section.text());
+        resolver.error(&section.line, section.word, message, near);
+        return None;
+    };
+    const LEVEL_ALERT: u8 = 1;
+    Some(Arc::new(EmailAlert {
+        mailers,
+        from: from.clone(),
+        to: to.clone(),
+        level: written.level.unwrap_or(LEVEL_ALERT),
+        myhostname: written.myhostname.clone(),
+    }))
+}
+
 fn errors(resolver: &mut Resolver<'_>, written: &[RawError]) -> ErrorReplies {
     let mut by_status: Vec<(u16, ErrorReply)> = Vec::new();
     let mut set = |status: u16, reply: ErrorReply| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Section, http_errors, ring, userlist};
+use super::{Section, http_errors, mailers, ring, userlist};
 use crate::cx::{Current, Cx, caps_of, section_name};
 use crate::diag::Severity;
 use crate::line::{Line, Word};
@@ -48,9 +48,9 @@ pub(super) static SECTIONS: &[Section] = &[
     section("userlist", Sections::USERLIST, "<name>", "users and passwords", userlist::open),
     section("http-errors", Sections::HTTP_ERRORS, "<name>", "error pages that proxies refer to", http_errors::open),
     section("ring", Sections::RING, "<name>", "a memory buffer for logs", ring::open),
+    section("mailers", Sections::MAILERS, "<name>", "mail servers that are told of changes", mailers::open),
     later("peers", Sections::PEERS, "peers"),
     later("resolvers", Sections::RESOLVERS, "DNS resolvers"),
-    later("mailers", Sections::MAILERS, "e-mail alerts"),
     later("program", Sections::PROGRAM, "programs run by the master process"),
     later("cache", Sections::CACHE, "the HTTP cache"),
     later("fcgi-app", Sections::FCGI_APP, "FastCGI"),

@@ -22,8 +22,6 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     later("resolve_retries", Sections::RESOLVERS, "DNS resolvers"),
     later("timeout", Sections::RESOLVERS, "DNS resolvers"),
     later("accepted_payload_size", Sections::RESOLVERS, "DNS resolvers"),
-    later("mailer", Sections::MAILERS, "e-mail alerts"),
-    later("timeout mail", Sections::MAILERS, "e-mail alerts"),
     later("command", Sections::PROGRAM, "programs run by the master process"),
     later("user", Sections::PROGRAM, "programs run by the master process"),
     later("group", Sections::PROGRAM, "programs run by the master process"),

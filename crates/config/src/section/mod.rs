@@ -4,6 +4,7 @@ mod global;
 pub(crate) mod header;
 mod http_errors;
 mod later;
+mod mailers;
 mod ring;
 mod userlist;
 
@@ -15,10 +16,11 @@ use crate::registry::{Keyword, Sections};
 
 /// The tables of all sections but the proxies', in the order the documentation shows.
 pub(crate) fn tables() -> impl Iterator<Item = &'static [Keyword]> {
-    let small: [&'static [Keyword]; 4] = [
+    let small: [&'static [Keyword]; 5] = [
         userlist::KEYWORDS,
         http_errors::KEYWORDS,
         ring::KEYWORDS,
+        mailers::KEYWORDS,
         later::KEYWORDS,
     ];
     global::TABLES.iter().copied().chain(small)

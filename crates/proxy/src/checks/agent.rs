@@ -24,11 +24,16 @@ use crate::clock;
 /// Most bytes of an answer that are looked at.
 const ANSWER_MAX: u64 = 4096;
 
+/// Time between two questions.
+pub fn inter_ms(conf: &sluice_config::model::Server) -> u64 {
+    conf.agent.inter_ms.unwrap_or(conf.check.inter_ms)
+}
+
 /// Asks one server's agent for as long as it is there.
 pub async fn schedule(c: Rc<Checked>, first: Duration) {
     tokio::time::sleep(first).await;
     let conf = &c.server.conf;
-    let every = Duration::from_millis(conf.agent.inter_ms.unwrap_or(conf.check.inter_ms).max(1));
+    let every = Duration::from_millis(inter_ms(conf).max(1));
     while !c.server.is_deleted() {
         let started = Instant::now();
         if !c.server.agent_probe.paused.load(Relaxed) && !c.shared.runtime.is_stopping() {

@@ -18,6 +18,7 @@ use crate::worker::Shared;
 const LEVEL_EMERG: u8 = 0;
 const LEVEL_ALERT: u8 = 1;
 const LEVEL_NOTICE: u8 = 5;
+const LEVEL_INFO: u8 = 6;
 
 /// Steps of `slowstart`.
 const WARM_UP_STEP: Duration = Duration::from_millis(250);
@@ -39,6 +40,7 @@ pub fn went_up(c: &Checked, h: &Health) {
         standing(c, c.backend.usable_by_kind(), 0)
     );
     tell(c, LEVEL_NOTICE, &text);
+    mail(c, LEVEL_NOTICE, &text);
 }
 
 pub fn went_down(c: &Checked, h: &Health) {
@@ -54,6 +56,7 @@ pub fn went_down(c: &Checked, h: &Health) {
         standing(c, c.backend.usable_by_kind(), requeued)
     );
     tell(c, LEVEL_ALERT, &text);
+    mail(c, LEVEL_ALERT, &text);
     tell_if_empty(c);
 }
 
@@ -98,6 +101,7 @@ pub fn leave_drain(c: &Checked, h: &Health) {
             online(c, c.backend.usable_by_kind(), 0)
         );
         tell(c, LEVEL_NOTICE, &text);
+        mail(c, LEVEL_NOTICE, &text);
     }
 }
 
@@ -118,16 +122,14 @@ pub fn log_check(c: &Checked, what: &str, h: &Health) {
     } else {
         "server"
     };
-    tell(
-        c,
-        LEVEL_NOTICE,
-        &format!(
-            "{what} check for {kind} {}/{} {outcome}, reason: {}, status: {at}/{of} {state}.",
-            c.backend.name,
-            c.server.name,
-            reason(h)
-        ),
+    let text = format!(
+        "{what} check for {kind} {}/{} {outcome}, reason: {}, status: {at}/{of} {state}.",
+        c.backend.name,
+        c.server.name,
+        reason(h)
     );
+    tell(c, LEVEL_NOTICE, &text);
+    mail(c, LEVEL_INFO, &text);
 }
 
 /// Raises the weight of a server that is starting, step by step (`slowstart`).
@@ -209,6 +211,12 @@ fn tell_change(shared: &Arc<Shared>, logs: &Rc<LogSender>, change: Change) {
         _ => LEVEL_NOTICE,
     };
     tell(&c, level, &text);
+    if matches!(
+        change.event,
+        Event::WentDown | Event::WentUp | Event::EntersDrain
+    ) {
+        mail(&c, level, &text);
+    }
     let leaves = matches!(
         change.event,
         Event::EntersMaint | Event::EntersDrain | Event::WentDown | Event::Stops
@@ -283,6 +291,13 @@ fn servers((active, backup): (usize, usize), state: &str) -> String {
         false => "",
     };
     format!("{active} active and {backup} backup servers {state}.{on_backup}")
+}
+
+/// `email-alert`
+fn mail(c: &Checked, level: u8, text: &str) {
+    if let Some(alert) = &c.proxy.email_alert {
+        super::mail::send(alert, &c.shared.runtime.hostname, level, text);
+    }
 }
 
 fn tell(c: &Checked, level: u8, text: &str) {

@@ -6,6 +6,7 @@
 mod agent;
 pub mod change;
 mod external;
+mod mail;
 mod probe;
 mod protocol;
 mod verdict;
@@ -42,6 +43,7 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
     let rt = &shared.runtime;
     let logs = Rc::new(LogSender::new(rt.clone(), rings.clone()));
     tokio::task::spawn_local(change::tell_news(shared.clone(), logs.clone()));
+    let mut places = Places::new(rt);
     for (p, proxy) in rt.model.proxies.iter().enumerate() {
         let backend = &rt.proxies[p];
         let checked: Vec<_> = backend
@@ -49,8 +51,7 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
             .iter()
             .filter(|s| s.conf.check.enabled && s.conf.track.is_none())
             .collect();
-        let many = checked.len() as u32;
-        for (i, server) in checked.into_iter().enumerate() {
+        for server in checked {
             let c = Rc::new(Checked {
                 shared: shared.clone(),
                 logs: logs.clone(),
@@ -58,15 +59,11 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
                 backend: backend.clone(),
                 server: server.clone(),
             });
-            // the first checks are spread over one interval, so that no host is asked a thousand things at once
-            let inter = Duration::from_millis(server.conf.check.inter_ms);
-            let first = inter * i as u32 / many.max(1);
-            let within = rt.model.global.max_spread_checks_ms;
-            let within = within.map_or(FIRST_WITHIN, Duration::from_millis);
-            tokio::task::spawn_local(schedule(c.clone(), first.min(within)));
+            let first = places.next(c.server.conf.check.inter_ms);
+            tokio::task::spawn_local(schedule(c.clone(), first));
         }
         let asked = backend.servers.iter().filter(|s| s.conf.agent.enabled);
-        for (i, server) in asked.enumerate() {
+        for server in asked {
             let c = Checked {
                 shared: shared.clone(),
                 logs: logs.clone(),
@@ -74,7 +71,7 @@ pub fn spawn_all(shared: &Arc<Shared>, rings: &Arc<Rings>) {
                 backend: backend.clone(),
                 server: server.clone(),
             };
-            let first = Duration::from_millis(i as u64).min(FIRST_WITHIN);
+            let first = places.next(agent::inter_ms(&c.server.conf));
             tokio::task::spawn_local(agent::schedule(Rc::new(c), first));
         }
         for server in backend.servers.iter().filter(|s| s.conf.slowstart_ms > 0) {
@@ -106,8 +103,48 @@ pub fn spawn_added(shared: &Arc<Shared>, rings: &Arc<Rings>, id: ServerId) {
     }
 }
 
-/// The first check of every server happens within this time of the start, unless `max-spread-checks` says another.
-const FIRST_WITHIN: Duration = Duration::from_millis(1000);
+/// When the first checks are made: spread over an interval, one behind the other through the whole configuration, so that
+/// neither we nor a host have a thousand of them at once.
+struct Places {
+    /// The shortest interval of all.
+    shortest_ms: u64,
+    many: u64,
+    next: u64,
+    /// `max-spread-checks`
+    within_ms: Option<u64>,
+}
+
+impl Places {
+    fn new(rt: &sluice_engine::Runtime) -> Self {
+        let servers = rt.proxies.iter().flat_map(|p| &p.servers);
+        let intervals: Vec<u64> = servers
+            .flat_map(|s| {
+                let (check, agent) = (&s.conf.check, &s.conf.agent);
+                let checked = check.enabled && s.conf.track.is_none();
+                [
+                    checked.then_some(check.inter_ms),
+                    agent.enabled.then_some(agent::inter_ms(&s.conf)),
+                ]
+            })
+            .flatten()
+            .collect();
+        Places {
+            shortest_ms: intervals.iter().copied().min().unwrap_or(0),
+            many: intervals.len().max(1) as u64,
+            next: 0,
+            within_ms: rt.model.global.max_spread_checks_ms,
+        }
+    }
+
+    /// How long the next one, which has this interval, waits.
+    fn next(&mut self, inter_ms: u64) -> Duration {
+        let over_ms = self.shortest_ms.max(inter_ms);
+        let over_ms = over_ms.min(self.within_ms.unwrap_or(u64::MAX));
+        let place = self.next;
+        self.next += 1;
+        Duration::from_millis(over_ms * place / self.many)
+    }
+}
 
 /// Checks one server for as long as it is there.
 async fn schedule(c: Rc<Checked>, first: Duration) {
@@ -215,10 +252,17 @@ fn interval(c: &Checked) -> Duration {
         p.fastinter_ms.unwrap_or(p.inter_ms)
     };
     let spread = u64::from(c.shared.runtime.model.global.spread_checks_percent);
-    let jitter = if spread == 0 {
-        0
-    } else {
-        crate::clock::read().mono_us % (ms * spread / 100).max(1)
+    // as much sooner as later
+    let most = ms * spread / 100;
+    let jitter = match most {
+        0 => 0,
+        _ => random() % (2 * most + 1),
     };
-    Duration::from_millis(ms + jitter)
+    Duration::from_millis(ms - most.min(ms) + jitter)
+}
+
+/// A number that nobody expects, for `spread-checks`.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
 }

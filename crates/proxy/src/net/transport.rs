@@ -229,6 +229,11 @@ impl Transport {
         let _ = socket2::SockRef::from(self).set_linger(Some(std::time::Duration::ZERO));
     }
 
+    /// The peer reset the connection.
+    pub fn is_reset(&self) -> bool {
+        socket2::SockRef::from(self).peer_addr().is_err()
+    }
+
     pub fn is_tcp(&self) -> bool {
         matches!(self.socket, Socket::Tcp(_))
     }

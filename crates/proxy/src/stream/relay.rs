@@ -52,6 +52,8 @@ pub async fn relay(
             if !down_closed {
                 if let Poll::Ready(end) = s.down.poll(cx, &w, &mut conn.io, &mut client.io) {
                     match end {
+                        // an HTTP tunnel ends with its server's direction, though the client may have more to say
+                        End::Done if s.is_http => return Poll::Ready(b'-'),
                         End::Done => {
                             down_closed = true;
                             client.io.shutdown_write();

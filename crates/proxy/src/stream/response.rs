@@ -541,7 +541,8 @@ impl Stream {
                 self.count_abort(true);
                 // in the middle of its own body: it is not going to read an answer
                 let sent = self.req_body.ended || self.up.is_complete();
-                if self.req.framing.has_body() && !sent {
+                // nor is one whose connection is reset
+                if (self.req.framing.has_body() && !sent) || client.io.is_reset() {
                     self.terminate(b'C', b'D');
                     return Fate::Close;
                 }

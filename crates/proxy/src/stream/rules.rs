@@ -202,6 +202,7 @@ impl Stream {
                         return self.rewrite_failed();
                     }
                     self.headers().add_line(line);
+                    self.host_changed(name);
                     return Verdict::Next;
                 }
                 let fits = self.with_text(value, |s, v| {
@@ -217,6 +218,7 @@ impl Stream {
                 if !fits {
                     return self.rewrite_failed();
                 }
+                self.host_changed(name);
             }
             Action::DelHeader(matcher) => del_header(self.headers(), matcher),
             Action::HeaderList { edit, list, prefix } => {
@@ -229,6 +231,7 @@ impl Stream {
             } => {
                 let template = self.render(replace);
                 replace_header(self.headers(), name.as_bytes(), regex, &template);
+                self.host_changed(name);
             }
             Action::ReplaceValue {
                 name,
@@ -237,6 +240,7 @@ impl Stream {
             } => {
                 let template = self.render(replace);
                 replace_value(self.headers(), name.as_bytes(), regex, &template);
+                self.host_changed(name);
             }
             Action::SetMethod(f) => self.with_text(f, |s, v| s.req.set_method(v)),
             Action::SetPath(f) => self.with_text(f, |s, v| s.req.set_path(v)),
@@ -553,6 +557,16 @@ impl Stream {
         *slot = Some(ms);
         if let Some(shown) = shown {
             *shown = ms;
+        }
+    }
+
+    /// A header has a new value: an absolute target names the same host as `Host`.
+    fn host_changed(&mut self, name: &str) {
+        if self.has_res || !name.eq_ignore_ascii_case("host") {
+            return;
+        }
+        if let Some(host) = self.req.host().map(<[u8]>::to_vec) {
+            self.req.set_authority(&host);
         }
     }
 
