@@ -139,9 +139,6 @@ impl Stream {
                     return Outcome::Failed(why);
                 }
             };
-        if !conn.acks_now && !self.is_whole(buf.as_ref()) {
-            conn.hurry_acks();
-        }
         if self.res.framing == Framing::Tunnel {
             let fate = Box::pin(self.tunnel(client, &mut conn, buf)).await;
             self.closing = Some(conn);
@@ -179,12 +176,6 @@ impl Stream {
             }
         }
         Outcome::Finished(self.relay_response(client, conn, up_done, buf).await)
-    }
-
-    /// Whether the response came with all of its body.
-    fn is_whole(&self, buf: Option<&Buf>) -> bool {
-        let data = buf.map_or(&[][..], Buf::data);
-        matches!(BodyDecoder::new(self.res.framing).advance(data), Ok(step) if step.done)
     }
 
     /// Has the request ready to be sent.
@@ -331,11 +322,15 @@ impl Stream {
                             // nobody asked for another protocol, or the server does not name it
                             return Err(NoResponse::Junk);
                         }
-                        let broken = BodyDecoder::new(self.res.framing)
-                            .advance(b.data())
-                            .is_err();
-                        if broken || self.breaks_websocket() {
+                        let body = BodyDecoder::new(self.res.framing).advance(b.data());
+                        let Ok(body) = body else {
                             return Err(NoResponse::Junk);
+                        };
+                        if self.breaks_websocket() {
+                            return Err(NoResponse::Junk);
+                        }
+                        if !body.done {
+                            conn.hurry_acks();
                         }
                         self.info.res_bytes_in = consumed as u64;
                         self.note_response();
