@@ -34,7 +34,8 @@ bench: deps release
 	$(CARGO_TARGET_DIR)/release/sluice-lab bench
 
 # A short form of every published experiment; leaves target/lab/index.html.
-lab: deps release
+lab: release
+	@scripts/deps haproxy nginx=nginx-core wrk h2load=nghttp2-client ip=iproute2
 	$(CARGO_TARGET_DIR)/release/sluice-lab all --short --out $(CARGO_TARGET_DIR)/lab
 
 # What of HAProxy's language is known, works, is registered for later, or is missing.

@@ -3,7 +3,8 @@
 use super::outcome::{Measured, Outcome, PeerRounds};
 use super::peer::Peer;
 use super::picture;
-use crate::experiments::cell;
+use crate::experiments::published::{self, Beside};
+use crate::experiments::{cell, per_cpu_second};
 use crate::measure::Sample;
 use crate::report::{Report, Table};
 use crate::stats::{Interval, median};
@@ -37,6 +38,7 @@ pub fn report(outcome: &Outcome, name: &str) -> Result<Report> {
         report.heading(&format!("Targets: {reached} of {judged} reached"));
         report.table(table);
     }
+    beside(outcome, &mut report);
     for measured in &outcome.scenarios {
         report.heading(&format!("{} ({})", measured.title, measured.name));
         report.table(costs(measured, outcome.baseline));
@@ -71,6 +73,55 @@ pub fn report(outcome: &Outcome, name: &str) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// What HAProxy's sizing chapter says of the same work.
+fn beside(outcome: &Outcome, report: &mut Report) {
+    let of = |name: &str, peer| {
+        let measured = outcome.scenarios.iter().find(|m| m.name == name)?;
+        measured.of(peer)
+    };
+    let cost = |name: &str, peer| of(name, peer)?.cost();
+    let rate = |name: &'static str| move |peer| Some(per_cpu_second(cost(name, peer)?));
+    let user = |name: &'static str| {
+        move |peer| {
+            Some(middle(
+                of(name, peer)?,
+                |s| s.user_share,
+                |v| format!("{:.0} %", v * 100.0),
+            ))
+        }
+    };
+    let times = |peer| {
+        let times = cost("close", peer)? / cost("keepalive-64", peer)?;
+        Some(format!("{times:.1}"))
+    };
+    let peers = Peer::ALL;
+    let rows = [
+        Beside::new(
+            "keep-alive requests, per second of one CPU",
+            "243000",
+            &peers,
+            rate("keepalive-64"),
+        ),
+        Beside::new(
+            "HTTP connections, per second of one CPU",
+            "82000",
+            &peers,
+            rate("close"),
+        ),
+        Beside::new(
+            "share of user space, keep-alive",
+            "30 %",
+            &peers,
+            user("keepalive-64"),
+        ),
+        Beside::new("share of user space, close", "15 %", &peers, user("close")),
+        Beside::new("close costs so many times keep-alive", "3", &peers, times),
+    ];
+    if rows.iter().any(|row| !row.here.is_empty()) {
+        published::sizing(report, &peers, &rows, "");
+    }
 }
 
 /// What it cost.

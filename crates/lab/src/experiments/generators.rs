@@ -1,9 +1,9 @@
-//! The generator judged as it judges others: its CPU per request beside `wrk`'s, the same rates, and what either shows of
+//! The generator judged as it judges others: its CPU per request beside `wrk`'s and `h2load`'s, the same rates, and what either shows of
 //! a server that stands still for a moment.
 //!
 //! Here the generators are the processes under test, pinned where a proxy would be; the origin counts the requests.
 
-use super::{Plan, cell, telling};
+use super::{Place, Plan, cell, telling};
 use crate::host;
 use crate::process::{Process, WorkDir, find_program};
 use crate::report::{Report, Table};
@@ -31,6 +31,8 @@ const WORKS: [(&str, usize); 4] = [
 enum Tool {
     Inject,
     Wrk,
+    /// nghttp2's, which speaks HTTP/1 too; it tells no percentiles.
+    H2load,
 }
 
 impl Tool {
@@ -38,6 +40,7 @@ impl Tool {
         match self {
             Self::Inject => "inject",
             Self::Wrk => "wrk",
+            Self::H2load => "h2load",
         }
     }
 
@@ -63,6 +66,13 @@ impl Tool {
                 command.args(["--latency", "-t", "1"]);
                 command
             }
+            Self::H2load => {
+                let program = find_program("h2load").context("h2load is not installed")?;
+                let mut command = Command::new(program);
+                command.args(["--h1", "-t", "1", "-c", &conns.to_string()]);
+                command.args(["-D", &seconds.to_string(), &url]);
+                return Ok(command);
+            }
         };
         command.args(["-c", &conns.to_string(), "-d", &format!("{seconds}s"), &url]);
         if let Some(rate) = rate {
@@ -85,15 +95,25 @@ struct Cost {
 pub fn run(plan: &Plan) -> Result<Report> {
     let mut report = Report::new(
         "generators",
-        "The generator beside wrk",
+        "The generator beside others",
         "CPU time of the load generator per request, generator and origin on a CPU each, in interleaved rounds; and what each \
          tells of a server that stands still for half a second.",
     );
     let mut tools = vec![Tool::Inject];
-    match find_program("wrk") {
-        Some(_) => tools.push(Tool::Wrk),
-        None => report.text("wrk is not installed: only inject was measured."),
+    for tool in [Tool::Wrk, Tool::H2load] {
+        match find_program(tool.name()) {
+            Some(_) => tools.push(tool),
+            None => report.text(format!(
+                "{} is not installed: it was left out.",
+                tool.name()
+            )),
+        }
     }
+    // Generators and origin are all there is: no proxy, no cables.
+    let plan = &Plan {
+        place: Place::Loopback,
+        ..plan.clone()
+    };
     let mut data = Vec::new();
     costs(plan, &tools, &mut report, &mut data)?;
     stall(plan, &tools, &mut report, &mut data)?;
@@ -104,7 +124,16 @@ pub fn run(plan: &Plan) -> Result<Report> {
 fn costs(plan: &Plan, tools: &[Tool], report: &mut Report, data: &mut Vec<Value>) -> Result<()> {
     let rounds = if plan.short { 3 } else { 9 };
     let stand = plan.stand(None)?;
-    let mut table = Table::new(&["work", "generator", "us/req", "req/s", "ratio to wrk", ""]);
+    let mut table = Table::new(&[
+        "work",
+        "generator",
+        "us/req",
+        "beside wrk",
+        "",
+        "req/s",
+        "beside wrk",
+        "",
+    ]);
     for (path, conns) in WORKS {
         telling(&format!("generators: {path}, {conns} connections"));
         let mut series: Vec<(Tool, Vec<Cost>)> =
@@ -123,36 +152,45 @@ fn costs(plan: &Plan, tools: &[Tool], report: &mut Report, data: &mut Vec<Value>
                 .map(|cost| cost.us_per_request)
                 .collect::<Vec<_>>()
         };
-        let wrk = series
-            .iter()
-            .find(|(tool, _)| *tool == Tool::Wrk)
-            .map(|(_, costs)| us(costs));
+        let rates = |of: &[Cost]| {
+            of.iter()
+                .map(|cost| cost.requests_per_s)
+                .collect::<Vec<_>>()
+        };
+        let wrk = series.iter().find(|(tool, _)| *tool == Tool::Wrk);
+        let beside = |tool: Tool, mine: &[f64], theirs: Option<Vec<f64>>| {
+            let ratio = theirs
+                .filter(|_| tool != Tool::Wrk)
+                .and_then(|theirs| bootstrap_median(&paired_ratios(mine, &theirs)));
+            let note = ratio.map_or("", |r| {
+                if r.covers(1.0) {
+                    "no difference shown"
+                } else {
+                    ""
+                }
+            });
+            let text = ratio.map(|r| format!("{:.3} [{:.3}, {:.3}]", r.median, r.low, r.high));
+            [text.unwrap_or_else(|| "-".to_owned()), note.to_owned()]
+        };
         for (tool, costs) in &series {
-            let ratio = wrk
-                .as_ref()
-                .and_then(|wrk| bootstrap_median(&paired_ratios(&us(costs), wrk)));
-            let rates: Vec<f64> = costs.iter().map(|cost| cost.requests_per_s).collect();
-            telling(&format!(
-                "  {:8} {} us/req",
-                tool.name(),
-                cell(median(&us(costs)), |v| format!("{v:.2}"))
-            ));
-            let note = if ratio.is_some_and(|r| r.covers(1.0)) && *tool != Tool::Wrk {
-                "no difference shown"
-            } else {
-                ""
-            };
+            let [cost_ratio, cost_note] = beside(*tool, &us(costs), wrk.map(|w| us(&w.1)));
+            let [rate_ratio, rate_note] = beside(*tool, &rates(costs), wrk.map(|w| rates(&w.1)));
+            let cost = cell(median(&us(costs)), |v| format!("{v:.2}"));
+            telling(&format!("  {:8} {cost} us/req", tool.name()));
             table.row([
                 format!("{} {conns} connections", show_size(size_of(path))),
                 tool.name().to_owned(),
-                cell(median(&us(costs)), |v| format!("{v:.2}")),
-                cell(median(&rates), show_count),
-                ratio.map_or("-".to_owned(), |r| {
-                    format!("{:.3} [{:.3}, {:.3}]", r.median, r.low, r.high)
-                }),
-                note.to_owned(),
+                cost,
+                cost_ratio,
+                cost_note,
+                cell(median(&rates(costs)), show_count),
+                rate_ratio,
+                rate_note,
             ]);
-            data.push(json!({"path": path, "conns": conns, "generator": tool.name(), "us_per_request": us(costs), "requests_per_s": rates}));
+            data.push(json!({
+                "path": path, "conns": conns, "generator": tool.name(),
+                "us_per_request": us(costs), "requests_per_s": rates(costs),
+            }));
         }
     }
     report.heading("CPU of the generator per request");
@@ -193,6 +231,7 @@ fn stall(plan: &Plan, tools: &[Tool], report: &mut Report, data: &mut Vec<Value>
     let mut table = Table::new(&["generator", "p50", "p75", "p90", "p99"]);
     let modes = tools
         .iter()
+        .filter(|&&tool| tool != Tool::H2load)
         .map(|&tool| (tool, None))
         .chain([(Tool::Inject, Some(RATE))]);
     for (tool, rate) in modes {

@@ -1,5 +1,6 @@
 //! Limits: many connections, idle connections, and slow readers beside fast ones.
 
+use super::published::{self, Beside};
 use super::{Plan, cell, colour, gets, table_of_peers, telling, try_measure};
 use crate::compare::peer::{Peer, Running};
 use crate::host::{self, Stop};
@@ -40,6 +41,23 @@ pub fn run(plan: &Plan) -> Result<Report> {
     conns(plan, &stand, &mut report, &mut data);
     idle(plan, &stand, &mut report, &mut data);
     slow(plan, &stand, &mut report, &mut data);
+    let most = data.iter().filter(|d| d["aspect"] == "idle");
+    let idle: Vec<_> = most.cloned().collect();
+    let held = |peer: Peer| {
+        let last = idle.iter().rfind(|d| d["proxy"] == peer.name())?;
+        Some(cell(
+            last["sample"]["cost"].as_f64().map(|cost| 1e9 / cost),
+            show_count,
+        ))
+    };
+    let rows = [Beside::new(
+        "connections that 1 GB holds (published: busy, the system's buffers too; here: idle, the process alone)",
+        "20000",
+        &plan.peers,
+        held,
+    )];
+    let missing = "Of connections beyond that and of slow readers nothing published was at hand.";
+    published::sizing(&mut report, &plan.peers, &rows, missing);
     report.data = Value::Array(data);
     Ok(report)
 }

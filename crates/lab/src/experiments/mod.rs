@@ -5,6 +5,7 @@
 
 pub mod generators;
 pub mod limits;
+pub mod published;
 pub mod sessions;
 pub mod splice;
 pub mod sweep;
@@ -19,6 +20,7 @@ use crate::measure::{Sample, Span};
 use crate::report::canvas::Colour;
 use crate::report::{Report, Table};
 use crate::stand::{self, Stand};
+use crate::units::show_count;
 use anyhow::Result;
 use std::time::Duration;
 
@@ -178,6 +180,12 @@ pub fn cell(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value
         .filter(|v| v.is_finite())
         .map_or_else(|| "-".to_owned(), show)
+}
+
+/// Units of work that a second of the proxy's CPU pays for, given what one costs in microseconds.
+#[must_use]
+pub fn per_cpu_second(cost_us: f64) -> String {
+    cell(Some(1e6 / cost_us), show_count)
 }
 
 /// Tells on standard error what is measured now.

@@ -3,7 +3,8 @@
 //! A reject before a byte is read, a request parsed and answered with a redirect (kept and closed), a small object
 //! forwarded. On three hosts the packets of a session are counted on the cables.
 
-use super::{Plan, cell, gets, telling, try_measure};
+use super::published::{self, Beside};
+use super::{Plan, cell, gets, per_cpu_second, telling, try_measure};
 use crate::compare::config::{Act, Job};
 use crate::compare::peer::{Peer, Running};
 use crate::measure::{Sample, Span};
@@ -75,6 +76,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
     );
     let span = plan.span(Duration::from_secs(10), Duration::from_millis(1000));
     let mut data = Vec::new();
+    let mut costs = Vec::new();
     for step in steps() {
         let stand = plan.stand(Some((1500, 1500)))?;
         let mut table = Table::new(&[
@@ -122,14 +124,40 @@ pub fn run(plan: &Plan) -> Result<Report> {
                 per_session(packets.map(|p| p.origin)),
                 sample.errors.to_string(),
             ]);
+            costs.push((step.name, peer, sample.cost));
             data.push(json!({"step": step.name, "proxy": peer.name(), "sample": sample, "packets": packets}));
         }
         report.heading(step.title);
         report.table(table);
     }
     report.data = json!(data);
+    let of = |name: &'static str| {
+        let costs = &costs;
+        move |peer| {
+            let cost = costs.iter().find(|c| c.0 == name && c.1 == peer)?.2;
+            Some(per_cpu_second(cost))
+        }
+    };
+    let rows = [
+        Beside::new(
+            "TCP connections rejected, per second of one CPU",
+            "300000",
+            &plan.peers,
+            of("reject"),
+        ),
+        Beside::new(
+            "HTTP connections forwarded, per second of one CPU",
+            "82000",
+            &plan.peers,
+            of("forward"),
+        ),
+    ];
+    published::sizing(&mut report, &plan.peers, &rows, MISSING);
     Ok(report)
 }
+
+const MISSING: &str =
+    "The report of 2009 whose steps these are was not at hand: no figure of it stands here.";
 
 fn load(proxy: &Running, step: &Step) -> Result<crate::inject::Options> {
     let mut load = gets(proxy, "/?s=64", CONNS, step.close)?;

@@ -3,6 +3,12 @@
 //! Each size is loaded for a minute, rates are read every second, the five best are dropped and the next twenty
 //! averaged. One picture a series: hits in green, data rate in red, over a logarithmic axis of sizes.
 
+mod variants;
+
+use variants::{BASE, SHORT_SIZES, SIZES, SPLICE_SIZES};
+pub use variants::{VARIANTS, Variant};
+
+use super::published::{self, Beside};
 use super::{Plan, cell, cpu_cells, gets, telling, try_measure};
 use crate::compare::config::{Job, Splice};
 use crate::compare::peer::Peer;
@@ -16,138 +22,11 @@ use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
 
-/// The twenty sizes from 64 bytes to 100 MB.
-const SIZES: [u64; 20] = [
-    64,
-    256,
-    512,
-    1 << 10,
-    2 << 10,
-    4 << 10,
-    8 << 10,
-    16 << 10,
-    32 << 10,
-    64 << 10,
-    128 << 10,
-    256 << 10,
-    512 << 10,
-    1 << 20,
-    2 << 20,
-    5 << 20,
-    10 << 20,
-    20 << 20,
-    50 << 20,
-    100 << 20,
-];
-/// The nineteen of the splice series, to 10 MB.
-const SPLICE_SIZES: [u64; 19] = [
-    64,
-    128,
-    256,
-    512,
-    1 << 10,
-    2 << 10,
-    4 << 10,
-    8 << 10,
-    16 << 10,
-    32 << 10,
-    64 << 10,
-    128 << 10,
-    256 << 10,
-    512 << 10,
-    1 << 20,
-    2 << 20,
-    4 << 20,
-    8 << 20,
-    10 << 20,
-];
-const SHORT_SIZES: [u64; 6] = [64, 1 << 10, 8 << 10, 64 << 10, 1 << 20, 10 << 20];
 /// The published method's figures: of the samples of a minute.
 const DROP: usize = 5;
 const KEEP: usize = 20;
 /// Concurrent connections.
 const CONNS: usize = 64;
-
-/// One series.
-#[derive(Debug, Clone, Copy)]
-pub struct Variant {
-    /// Name on the command line and of the pictures.
-    pub name: &'static str,
-    /// What is special about it.
-    pub title: &'static str,
-    buffer_bytes: u64,
-    workers: usize,
-    splice: bool,
-    /// MTU on the client's and the origin's side.
-    mtu: (u32, u32),
-}
-
-const BASE: Variant = Variant {
-    name: "",
-    title: "",
-    buffer_bytes: 16 << 10,
-    workers: 1,
-    splice: false,
-    mtu: (1500, 1500),
-};
-
-/// All series; the first two make up the short form.
-pub const VARIANTS: &[Variant] = &[
-    Variant {
-        name: "buffers-16k",
-        title: "buffers of 16 kB, one worker",
-        ..BASE
-    },
-    Variant {
-        name: "splice",
-        title: "splice, one worker",
-        splice: true,
-        ..BASE
-    },
-    Variant {
-        name: "buffers-8k",
-        title: "buffers of 8 kB",
-        buffer_bytes: 8 << 10,
-        ..BASE
-    },
-    Variant {
-        name: "buffers-63k",
-        title: "buffers of 63 kB",
-        buffer_bytes: 63 << 10,
-        ..BASE
-    },
-    Variant {
-        name: "workers-2",
-        title: "two workers",
-        workers: 2,
-        ..BASE
-    },
-    Variant {
-        name: "mtu-9000-1500",
-        title: "MTU 9000 at the client, 1500 at the origin",
-        mtu: (9000, 1500),
-        ..BASE
-    },
-    Variant {
-        name: "mtu-1500-9000",
-        title: "MTU 1500 at the client, 9000 at the origin",
-        mtu: (1500, 9000),
-        ..BASE
-    },
-    Variant {
-        name: "mtu-9000",
-        title: "MTU 9000 on both sides",
-        mtu: (9000, 9000),
-        ..BASE
-    },
-    Variant {
-        name: "splice-9000",
-        title: "splice, MTU 9000 on both sides",
-        splice: true,
-        mtu: (9000, 9000),
-        ..BASE
-    },
-];
 
 /// A point of a series.
 struct Point {
@@ -174,6 +53,7 @@ pub fn run(plan: &Plan, names: &[String]) -> Result<Report> {
          loaded for a while, the best samples are dropped and the next ones averaged (5 and 20 of 60).",
     );
     let mut data = Vec::new();
+    let mut base: Vec<(Peer, Vec<(u64, f64)>)> = Vec::new();
     for variant in chosen {
         for &peer in &plan.peers {
             if crate::sys::interrupted() {
@@ -189,11 +69,48 @@ pub fn run(plan: &Plan, names: &[String]) -> Result<Report> {
                     })).collect::<Vec<_>>(),
                 }));
                 show(&mut report, variant, peer, &points);
+                if variant.name == VARIANTS[0].name {
+                    let rates = points.iter().map(|p| (p.size, p.bits_per_s));
+                    base.push((peer, rates.collect()));
+                }
             }
         }
     }
     report.data = json!(data);
+    beside(plan, &mut report, &base);
     Ok(report)
+}
+
+/// What HAProxy's sizing chapter says of data rates, and the same of the first series.
+fn beside(plan: &Plan, report: &mut Report, base: &[(Peer, Vec<(u64, f64)>)]) {
+    const LARGE: u64 = 256 << 10;
+    const FULL: f64 = 10e9;
+    let rates = |peer| base.iter().find(|b| b.0 == peer).map(|b| b.1.as_slice());
+    let large = |peer| {
+        let large = rates(peer)?.iter().filter(|(size, _)| *size >= LARGE);
+        let most = large.map(|(_, rate)| *rate).fold(f64::NAN, f64::max);
+        Some(cell(Some(most), |v| format!("{}bit/s", show_count(v))))
+    };
+    let full = |peer| {
+        let first = rates(peer)?.iter().find(|(_, rate)| *rate >= FULL);
+        Some(first.map_or_else(|| "none".to_owned(), |(size, _)| show_size(*size)))
+    };
+    let rows = [
+        Beside::new(
+            "data rate, objects of 256 kB and more",
+            "20 Gbit/s",
+            &plan.peers,
+            large,
+        ),
+        Beside::new(
+            "smallest object that fills 10 Gbit/s",
+            "41 kB",
+            &plan.peers,
+            full,
+        ),
+    ];
+    let missing = "The reports of 2008 and 2009 whose series these are were not at hand: no figure of theirs stands here.";
+    published::sizing(report, &plan.peers, &rows, missing);
 }
 
 fn find(name: &String) -> Result<Variant> {

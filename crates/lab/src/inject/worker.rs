@@ -8,6 +8,9 @@
 //!                                                                       └▶ Draining (server closes) | Held | Finished
 //! ```
 
+mod books;
+mod pace;
+
 use super::conn::{Answer, Conn, Context, Outcome};
 use super::counts::{Counts, ErrorKind};
 use super::{Options, Progress};
@@ -15,14 +18,14 @@ use crate::host::Stop;
 use crate::net;
 use crate::poll::{Events, Flags, Poll, TOKENS_RESERVED, Timers};
 use anyhow::{Context as _, Result};
+use books::record;
 use rustix::fd::OwnedFd;
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use rustix::time::{TimerfdClockId, TimerfdFlags};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Pause before a failed connection is tried again: a dead target must not make the generator spin.
 const RETRY_NS: u64 = 50_000_000;
@@ -195,101 +198,6 @@ impl Worker {
 
     fn now_ns(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
-    }
-
-    fn publish(&self) {
-        let (done, second) = (&self.progress, &self.second);
-        done.requests
-            .store(self.total.requests + second.requests, Ordering::Relaxed);
-        done.conns
-            .store(self.total.conns + second.conns, Ordering::Relaxed);
-        done.bytes.store(
-            self.total.bytes_in + self.context.bytes_in,
-            Ordering::Relaxed,
-        );
-        done.errors.store(
-            self.total.errors.total() + second.errors.total(),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// Starts what is due: new connections of the ramp, paused ones, scheduled requests.
-    fn schedule(&mut self, now_ns: u64) -> Result<()> {
-        while self.active < self.slots.len() && now_ns >= self.ramp_ns(self.active) {
-            self.active += 1;
-            self.next(self.active - 1, now_ns)?;
-        }
-        while let Some(token) = self.timers.due(now_ns) {
-            let index = token as usize;
-            if !matches!(self.slots[index].state, State::Paused(at) if at <= now_ns) {
-                continue;
-            }
-            if self.interval_ns.is_some() {
-                self.slots[index].state = State::Idle;
-                self.idle.push_back(index);
-            } else {
-                self.start(index, now_ns)?;
-            }
-        }
-        while let Some(due_ns) = self.due_ns()
-            && due_ns <= now_ns
-            && self.budget > 0
-            && let Some(index) = self.idle.pop_front()
-        {
-            self.due += 1;
-            self.start(index, due_ns)?;
-        }
-        if self.interval_ns.is_some() && self.budget == 0 {
-            while let Some(index) = self.idle.pop_front() {
-                self.finish(index);
-            }
-        }
-        Ok(())
-    }
-
-    /// When slot `index` of this thread begins.
-    fn ramp_ns(&self, index: usize) -> u64 {
-        let all = self.slots.len().max(1) as f64;
-        (self.options.ramp.as_nanos() as f64 * index as f64 / all) as u64
-    }
-
-    /// When the next request of the open loop is due. Threads take turns.
-    fn due_ns(&self) -> Option<u64> {
-        let interval = self.interval_ns?;
-        let offset = interval * self.share.index as f64 / self.share.of as f64;
-        Some((self.due as f64 * interval + offset) as u64)
-    }
-
-    fn next_wake_ns(&self) -> u64 {
-        let ramp = if self.active < self.slots.len() {
-            self.ramp_ns(self.active)
-        } else {
-            u64::MAX
-        };
-        let due = match self.due_ns() {
-            Some(at) if !self.idle.is_empty() => at,
-            _ => u64::MAX,
-        };
-        ramp.min(due).min(self.timers.next_ns().unwrap_or(u64::MAX))
-    }
-
-    /// Coarse waits use epoll's milliseconds; fine ones a timer, so that a schedule is kept to microseconds.
-    fn arm(&mut self, wake_ns: u64) -> Result<Option<Duration>> {
-        let now_ns = self.now_ns();
-        let left = wake_ns.saturating_sub(now_ns);
-        if self.interval_ns.is_none() && self.options.think.is_zero() || left == 0 {
-            return Ok(Some(Duration::from_nanos(left)));
-        }
-        let value = Timespec {
-            tv_sec: (left / SECOND_NS) as i64,
-            tv_nsec: (left % SECOND_NS) as i64,
-        };
-        let once = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: value,
-        };
-        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
-        Ok(Some(Duration::from_secs(1)))
     }
 
     fn on_event(&mut self, token: u64, flags: Flags) -> Result<()> {
@@ -511,86 +419,5 @@ impl Worker {
         slot.sent += times;
         self.begun += times;
         self.budget = self.budget.saturating_sub(times);
-    }
-
-    /// Once a second: give up what takes too long, hand over the counts.
-    fn tick(&mut self, now_ns: u64) {
-        let timeout_ns = self.options.timeout.as_nanos() as u64;
-        for index in 0..self.slots.len() {
-            let slot = &self.slots[index];
-            let Some(conn) = &slot.conn else { continue };
-            let waiting = slot.state == State::Busy && (conn.busy() || !conn.connected);
-            let stuck = waiting || slot.state == State::Draining;
-            if stuck && now_ns.saturating_sub(slot.start_ns) > timeout_ns {
-                if waiting {
-                    self.second.errors.count(ErrorKind::Timeout);
-                    self.second
-                        .latency
-                        .saturating_record(now_ns.saturating_sub(slot.start_ns));
-                }
-                self.close(index);
-                self.pause(index, now_ns);
-            }
-        }
-        if self.second.requests > 0 {
-            self.answered_ns = now_ns;
-        }
-        // Without a given time the end of a dead server's requests would never come.
-        let silent_ns = now_ns.saturating_sub(self.answered_ns);
-        if self.options.duration.is_none()
-            && self.options.requests_max.is_some()
-            && self.second.errors.total() > 0
-            && silent_ns > timeout_ns
-        {
-            self.stop.set();
-            return;
-        }
-        self.turn_page();
-        let mut sample = std::mem::take(&mut self.second);
-        self.total.add(&sample);
-        sample.open = self.open;
-        // Nobody may be listening; then the sample is only part of the total.
-        let _ = self.samples.send(sample);
-    }
-
-    fn turn_page(&mut self) {
-        self.second.bytes_in = std::mem::take(&mut self.context.bytes_in);
-        self.second.bytes_out = std::mem::take(&mut self.context.bytes_out);
-        self.second.connect_error = self.context.connect_error.take();
-    }
-
-    /// What was due or under way at the end took at least until now: leaving it out would hide a stall.
-    fn close_books(&mut self) {
-        let now_ns = self.now_ns();
-        if self.interval_ns.is_some() && self.budget > 0 {
-            for slot in &self.slots {
-                if slot.state == State::Busy {
-                    self.second.unfinished += 1;
-                    self.second
-                        .latency
-                        .saturating_record(now_ns.saturating_sub(slot.start_ns));
-                }
-            }
-            while let Some(due_ns) = self.due_ns().filter(|&due| due < now_ns) {
-                self.second.unfinished += 1;
-                self.second.latency.saturating_record(now_ns - due_ns);
-                self.due += 1;
-            }
-        }
-        self.turn_page();
-        let unfinished = self.finished < self.slots.len();
-        self.second.gone = unfinished && self.open == 0 && self.second.errors.total() > 0;
-        self.total.add(&self.second);
-        self.total.open = self.open;
-    }
-}
-
-fn record(counts: &mut Counts, answer: Answer, latency_ns: u64) {
-    counts.requests += 1;
-    let class = usize::from(answer.status / 100);
-    counts.statuses[if class < 6 { class } else { 0 }] += 1;
-    counts.latency.saturating_record(latency_ns);
-    if !answer.right {
-        counts.errors.count(ErrorKind::Wrong);
     }
 }

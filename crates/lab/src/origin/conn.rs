@@ -7,133 +7,24 @@
 //! `Body` and `Wait` are passed through at once when there is nothing to read or to wait for. Bytes of a
 //! pipelined request stay in `input` until the answer before it has left.
 
+mod shared;
+mod upload;
+
+use shared::BLOCK_BYTES;
+pub use shared::{Context, Shared};
+use upload::{Left, Upload};
+
 use super::plan::{self, Answer, By, OnBody, Plan, Rest};
 use crate::http::{self, Chunked, Framing};
 use crate::net::{self, Io};
-use crate::pattern;
 use crate::poll::{ENDED, Flags};
 use rustix::fd::OwnedFd;
 use rustix::net::RecvFlags;
-use std::collections::HashMap;
 use std::os::fd::AsFd;
-use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
-/// Read buffer of a thread: more than a socket gives at once under load.
-const SCRATCH_BYTES: usize = 256 * 1024;
-/// The incompressible content that large objects repeat.
-const BLOCK_BYTES: u64 = 4 << 20;
 /// Copied at once: stays in the second-level cache.
 const COPY_BYTES_MAX: u64 = 256 * 1024;
-/// How much `/echo` keeps of a body.
-const ECHO_BYTES_MAX: usize = 16 << 20;
-/// How many distinct request heads a thread remembers the answers of.
-const PLANS_MAX: usize = 64;
-
-/// What all threads read from.
-#[derive(Debug)]
-pub struct Shared {
-    block: Vec<u8>,
-    /// The same bytes as a memory file, for `sendfile`.
-    block_file: OwnedFd,
-    root: Option<PathBuf>,
-}
-
-impl Shared {
-    /// Makes the content block.
-    ///
-    /// # Errors
-    /// When the kernel gives no memory file.
-    pub fn new(root: Option<PathBuf>) -> std::io::Result<Self> {
-        let block_file =
-            rustix::fs::memfd_create("origin-content", rustix::fs::MemfdFlags::CLOEXEC)?;
-        let mut block = vec![0; BLOCK_BYTES as usize];
-        pattern::fill(0, 0, &mut block);
-        std::io::Write::write_all(&mut std::fs::File::from(block_file.try_clone()?), &block)?;
-        Ok(Self {
-            block,
-            block_file,
-            root,
-        })
-    }
-
-    fn open(&self, path: &[u8]) -> Option<(std::fs::File, u64)> {
-        let root = self.root.as_ref()?;
-        let path = Path::new(std::str::from_utf8(path).ok()?.trim_start_matches('/'));
-        if !path
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)))
-        {
-            return None;
-        }
-        let file = std::fs::File::open(root.join(path)).ok()?;
-        let meta = file.metadata().ok()?;
-        meta.is_file().then_some((file, meta.len()))
-    }
-}
-
-/// What a thread's connections share.
-pub struct Context {
-    shared: Arc<Shared>,
-    scratch: Vec<u8>,
-    plans: HashMap<Vec<u8>, Rc<Plan>>,
-    last: Option<(Vec<u8>, Option<u16>, Rc<Plan>)>,
-    /// Requests answered since the thread last took this.
-    pub requests: u64,
-    /// Requests refused since the thread last took this.
-    pub bad: u64,
-}
-
-impl Context {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            scratch: vec![0; SCRATCH_BYTES],
-            plans: HashMap::new(),
-            last: None,
-            requests: 0,
-            bad: 0,
-        }
-    }
-
-    /// The plan for a request head. Load generators repeat themselves: a head that equals the last one, or one
-    /// that was seen lately, is not parsed again.
-    fn plan(&mut self, head: &[u8], server: Option<u16>) -> Result<Rc<Plan>, http::BadMessage> {
-        if let Some((last, name, plan)) = &self.last
-            && last == head
-            && *name == server
-        {
-            return Ok(Rc::clone(plan));
-        }
-        let known = if server.is_none() {
-            self.plans.get(head)
-        } else {
-            None
-        };
-        let plan = match known {
-            Some(plan) => Rc::clone(plan),
-            None => {
-                let shared = &self.shared;
-                let plan = Rc::new(plan::plan(
-                    &http::request_head(head)?,
-                    head,
-                    server,
-                    |path| shared.open(path),
-                ));
-                if self.plans.len() >= PLANS_MAX {
-                    self.plans.clear();
-                }
-                if server.is_none() {
-                    self.plans.insert(head.to_vec(), Rc::clone(&plan));
-                }
-                plan
-            }
-        };
-        self.last = Some((head.to_vec(), server, Rc::clone(&plan)));
-        Ok(plan)
-    }
-}
 
 /// What becomes of the connection after it was driven.
 pub enum Fate {
@@ -169,73 +60,6 @@ enum State {
         wait_until_ns: Option<u64>,
         waited: bool,
     },
-}
-
-/// A request body being read.
-struct Upload {
-    plan: Rc<Plan>,
-    left: Left,
-    count: u64,
-    wrong_at: Option<u64>,
-    kept: Vec<u8>,
-}
-
-enum Left {
-    Bytes(u64),
-    Chunked(Chunked),
-}
-
-impl Upload {
-    fn take(&mut self, data: &[u8]) {
-        match self.plan.body {
-            OnBody::Verify(Some(seed)) if self.wrong_at.is_none() => {
-                self.wrong_at =
-                    pattern::mismatch(seed, self.count, data).map(|at| self.count + at as u64);
-            }
-            OnBody::Echo => {
-                let room = ECHO_BYTES_MAX
-                    .saturating_sub(self.kept.len())
-                    .min(data.len());
-                self.kept.extend_from_slice(&data[..room]);
-            }
-            _ => {}
-        }
-        self.count += data.len() as u64;
-    }
-
-    /// Bytes of `data` that belong to the body, and whether it is complete.
-    fn feed(&mut self, data: &[u8]) -> Result<(usize, bool), http::BadMessage> {
-        match std::mem::replace(&mut self.left, Left::Bytes(0)) {
-            Left::Bytes(left) => {
-                let len = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
-                self.take(&data[..len]);
-                self.left = Left::Bytes(left - len as u64);
-                Ok((len, left == len as u64))
-            }
-            Left::Chunked(mut decoder) => {
-                let result = decoder.feed(data, |piece| self.take(piece));
-                self.left = Left::Chunked(decoder);
-                result
-            }
-        }
-    }
-
-    fn answer(&self, server: Option<u16>) -> Option<Answer> {
-        match (self.plan.body, self.wrong_at) {
-            (OnBody::Skip, _) => None,
-            (OnBody::Echo, _) => Some(plan::after_body(&self.plan, server, 200, &self.kept)),
-            (OnBody::Verify(_), None) => Some(plan::after_body(
-                &self.plan,
-                server,
-                200,
-                format!("ok {}\n", self.count).as_bytes(),
-            )),
-            (OnBody::Verify(_), Some(at)) => {
-                let text = format!("mismatch {} at {at}\n", self.count);
-                Some(plan::after_body(&self.plan, server, 422, text.as_bytes()))
-            }
-        }
-    }
 }
 
 impl Conn {
