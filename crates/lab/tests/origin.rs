@@ -208,8 +208,7 @@ fn a_port_in_use_is_named() {
         ..origin::Options::default()
     })
     .unwrap_err();
-    assert_eq!(
-        format!("{error:#}"),
-        format!("cannot listen on {listen}: Address already in use (os error 98)")
-    );
+    let text = format!("{error:#}");
+    let start = format!("cannot listen on {listen}: the port is in use");
+    assert!(text.starts_with(&start), "{text}");
 }

@@ -76,14 +76,14 @@ mod tests {
         let only = |peer| (peer == Peer::Haproxy).then(|| "7".to_owned());
         let rows = [
             Beside::new("one", "9", &peers, only),
-            Beside::new("two", "9", &peers, |_| None),
+            Beside::new("nobody", "9", &peers, |_| None),
             Beside::new("three", "9", &peers, |_| Some("5".to_owned())),
         ];
         let mut report = Report::new("r", "R", "");
         sizing(&mut report, &peers, &rows, "the rest");
         let text = report.markdown();
         assert!(
-            text.contains("| one | 9 | - | 7 |") && !text.contains("two"),
+            text.contains("| one | 9 | - | 7 |") && !text.contains("nobody"),
             "{text}"
         );
         assert!(text.contains("intro.txt") && text.contains("the rest"));
