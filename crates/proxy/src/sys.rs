@@ -218,6 +218,8 @@ pub fn silent_drop(io: &Transport, rst_ttl: Option<u8>) {
         return;
     }
     const TCP_REPAIR: i32 = 19;
+    // what came is acknowledged: a client that sends it again would be told by the kernel that nobody is there
+    let _ = set_int(io, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
     if rst_ttl.is_none() && set_int(io, libc::IPPROTO_TCP, TCP_REPAIR, 1).is_ok() {
         return;
     }

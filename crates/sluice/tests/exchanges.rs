@@ -64,6 +64,11 @@ fn targets_and_logs_are_haproxys() {
 }
 
 #[test]
+fn rules_leave_messages_as_haproxys() {
+    check("rules.txt");
+}
+
+#[test]
 fn keywords_do_as_haproxys() {
     check("keywords.txt");
 }

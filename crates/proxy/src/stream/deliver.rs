@@ -49,6 +49,10 @@ impl Stream {
             || w.closes_now();
         self.finish_response_head(recode, close);
         self.after_response_rules();
+        self.restore_response_framing(match recode {
+            Some(Recode::Strip) => Framing::UntilClose,
+            _ => framing,
+        });
         let mut head = self.down.take_head();
         self.res.write_to(&mut head);
         self.info.status = self.res.status.into();

@@ -103,6 +103,7 @@ impl Stream {
                 self.req.headers.set(name, server.as_bytes());
             }
         }
+        self.restore_request_framing();
         self.req.write_to(out);
     }
 

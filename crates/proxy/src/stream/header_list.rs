@@ -33,7 +33,9 @@ impl Stream {
                 return self.rewrite_failed();
             };
             for name in names {
-                self.headers().remove(full(name));
+                let name = full(name);
+                self.headers().remove(&name);
+                self.header_changed(&name);
             }
             return Verdict::Next;
         }
@@ -50,7 +52,8 @@ impl Stream {
             if !self.room_for(name.len() + value.len()) {
                 return self.rewrite_failed();
             }
-            self.headers().add(name, value);
+            self.headers().add(&name, value);
+            self.header_changed(&name);
         }
         Verdict::Next
     }

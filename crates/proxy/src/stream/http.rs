@@ -350,6 +350,9 @@ impl Stream {
         let head_only = self.has_req && self.req.method == Method::Head;
         if !self.unborn {
             self.after_response_rules();
+            if self.res.status != 204 {
+                self.restore_response_framing(self.res.framing);
+            }
         }
         self.res.headers.remove("Connection");
         self.mark_connection(close);

@@ -8,6 +8,7 @@
 //! This file holds the record; `env` lets expressions see it, `rules` runs rule sets on it.
 
 pub mod body;
+mod consistent;
 pub mod cookies;
 pub mod deliver;
 pub mod env;
@@ -23,6 +24,7 @@ pub mod reply;
 pub mod request;
 pub mod response;
 pub mod response_body;
+mod response_content;
 pub mod rules;
 pub mod serve;
 pub mod tcp;
@@ -177,6 +179,8 @@ pub struct Overrides {
     pub retries: Option<u32>,
     pub no_l7_retry: bool,
     pub strict_rewriting_off: bool,
+    /// A rule changed a header that tells where a body ends.
+    pub framing_touched: bool,
     pub server_mark: Option<u32>,
     pub server_tos: Option<u32>,
     /// bandwidth limits set by rules: filter name and bytes per period

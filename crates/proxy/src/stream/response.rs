@@ -386,6 +386,7 @@ impl Stream {
     fn looks_at_response(&self) -> bool {
         let be = self.backend();
         !be.http_response.is_empty()
+            || !be.tcp_response_content.is_empty()
             || !self.frontend().http_response.is_empty()
             || be.cookie.is_some()
             || be.options.contains(Options::CHECKCACHE)
@@ -399,6 +400,9 @@ impl Stream {
     ) -> Result<(), Fate> {
         let (fe, be) = (self.info.frontend, self.info.backend);
         let w = self.w.clone();
+        if !w.model().proxy(be).tcp_response_content.is_empty() {
+            self.response_content_rules(client, &mut incoming).await?;
+        }
         let check = w.model().proxy(be).options.contains(Options::CHECKCACHE);
         if check && self.response_may_leak() {
             self.count_response_error();

@@ -111,7 +111,7 @@ impl Stream {
         Verdict::Next
     }
 
-    /// `early-hint` rules that stand together make one interim response: the first of them holds.
+    /// `early-hint` rules that stand together make one interim response; one with a condition begins another.
     fn early_hints(&mut self, rules: &[Rule], first: usize) -> Verdict {
         let mut lines = Vec::new();
         let mut next = first;
@@ -119,13 +119,13 @@ impl Stream {
             let Action::EarlyHint { name, value } = &rule.action else {
                 break;
             };
-            let holds = |c: &sluice_expr::Cond| c.eval_final(self);
-            if next == first || rule.cond.as_ref().is_none_or(holds) {
-                lines.extend_from_slice(name.as_bytes());
-                lines.extend_from_slice(b": ");
-                lines.extend(self.render(value));
-                lines.extend_from_slice(b"\r\n");
+            if next > first && rule.cond.is_some() {
+                break;
             }
+            lines.extend_from_slice(name.as_bytes());
+            lines.extend_from_slice(b": ");
+            lines.extend(self.render(value));
+            lines.extend_from_slice(b"\r\n");
             next += 1;
         }
         let what = Later::EarlyHint(lines);
@@ -202,7 +202,7 @@ impl Stream {
                         return self.rewrite_failed();
                     }
                     self.headers().add_line(line);
-                    self.host_changed(name);
+                    self.header_changed(name.as_bytes());
                     return Verdict::Next;
                 }
                 let fits = self.with_text(value, |s, v| {
@@ -218,9 +218,15 @@ impl Stream {
                 if !fits {
                     return self.rewrite_failed();
                 }
-                self.host_changed(name);
+                self.header_changed(name.as_bytes());
             }
-            Action::DelHeader(matcher) => del_header(self.headers(), matcher),
+            Action::DelHeader(matcher) => {
+                del_header(self.headers(), matcher);
+                match matcher {
+                    HeaderMatch::Exact(name) => self.header_changed(name.as_bytes()),
+                    _ => self.set.framing_touched = true,
+                }
+            }
             Action::HeaderList { edit, list, prefix } => {
                 return self.edit_header_list(*edit, list, prefix.as_ref());
             }
@@ -231,7 +237,7 @@ impl Stream {
             } => {
                 let template = self.render(replace);
                 replace_header(self.headers(), name.as_bytes(), regex, &template);
-                self.host_changed(name);
+                self.header_changed(name.as_bytes());
             }
             Action::ReplaceValue {
                 name,
@@ -240,7 +246,7 @@ impl Stream {
             } => {
                 let template = self.render(replace);
                 replace_value(self.headers(), name.as_bytes(), regex, &template);
-                self.host_changed(name);
+                self.header_changed(name.as_bytes());
             }
             Action::SetMethod(f) => self.with_text(f, |s, v| s.req.set_method(v)),
             Action::SetPath(f) => self.with_text(f, |s, v| s.req.set_path(v)),
@@ -560,20 +566,15 @@ impl Stream {
         }
     }
 
-    /// A header has a new value: an absolute target names the same host as `Host`.
-    fn host_changed(&mut self, name: &str) {
-        if self.has_res || !name.eq_ignore_ascii_case("host") {
-            return;
-        }
-        if let Some(host) = self.req.host().map(<[u8]>::to_vec) {
-            self.req.set_authority(&host);
-        }
-    }
-
     /// A new target; an absolute one names the host too (RFC 9112 section 3.2.2).
     fn set_uri(&mut self, uri: &[u8]) {
         self.req.set_target(uri);
-        if let Some(host) = self.req.authority().map(<[u8]>::to_vec) {
+        // what is no path, no `*` and has no scheme is an authority
+        let host = match uri {
+            [b'/' | b'*', ..] | [] => None,
+            _ => self.req.authority().or(Some(uri)).map(<[u8]>::to_vec),
+        };
+        if let Some(host) = host {
             self.req.headers.set("Host", host);
         }
     }
