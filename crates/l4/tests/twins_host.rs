@@ -405,3 +405,22 @@ fn scripts_stand_at_the_start_the_end_and_the_fifo() {
         );
     }
 }
+
+#[test]
+fn usr1_writes_the_state_and_ends_nothing() {
+    if lab::is_missing(&["ping"]) {
+        return;
+    }
+    let mut lab = Lab::new(1);
+    lab.start("a", Kind::Sluice, &instance(100, ""));
+    lab.wait("it is master", Duration::from_secs(8), |lab| {
+        lab.has("a", VIP)
+    });
+    for signal in [Signal::USR1, Signal::USR2] {
+        lab.signal_all("a", signal);
+    }
+    lab.wait("it is written twice", Duration::from_secs(5), |lab| {
+        lab.log("a").matches("this host").count() == 2
+    });
+    assert_eq!(lab.show("a")["routers"][0]["state"], "MASTER");
+}

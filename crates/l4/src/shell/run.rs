@@ -115,6 +115,9 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
+    // keepalived writes files on these; who sends them to us shall not end the program.
+    let mut data = signal(SignalKind::user_defined1())?;
+    let mut counts = signal(SignalKind::user_defined2())?;
     scripts::run_once(&config.globals.startup, &config).await;
     scripts::make_fifos(&config);
     let director = match config.virtual_servers.is_empty() {
@@ -181,6 +184,8 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
             _ = hangup.recv() => if let Err(e) = work.reload() {
                 println!("not reloaded: {e:#}");
             },
+            _ = data.recv() => work.log_state(),
+            _ = counts.recv() => work.log_state(),
             Some(report) = reports.recv() => {
                 // A network that goes takes thousands of servers at once: one change of the table for all of them.
                 let mut changed = work.report(&report);

@@ -2,7 +2,7 @@
 
 use super::place::Job;
 use super::{Command, Notice, RouterView, Work, now_us};
-use crate::config::model::Config;
+use crate::config::model::{Config, VrrpInstance};
 use crate::shell::router::Router;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -83,20 +83,26 @@ impl Work {
         self.routers.retain(|r| same(r));
         self.config = config.clone();
         self.put_static();
-        // What was ended is gone, and what is static is there, before anything begins.
-        self.place.settle();
-        self.links = Arc::new(self.netlink.links().unwrap_or_default());
+        let beginning: Vec<&VrrpInstance> = config
+            .instances
+            .iter()
+            .filter(|i| !self.routers.iter().any(|r| r.config.name == i.name))
+            .collect();
+        if !beginning.is_empty() {
+            // What was ended is gone, and what is static is there, before anything begins. Where nothing does, adverts do not
+            // wait for it.
+            self.place.settle();
+            self.links = Arc::new(self.netlink.links().unwrap_or_default());
+        }
         let mut names: HashSet<String> = self
             .routers
             .iter()
             .flat_map(|r| r.macvlans.iter().map(|m| m.name.clone()))
             .collect();
-        for instance in &config.instances {
-            if !self.routers.iter().any(|r| r.config.name == instance.name) {
-                self.routers
-                    .push(Router::new(instance, &config, &mut names));
-                self.prepare(self.routers.len() - 1);
-            }
+        for instance in beginning {
+            self.routers
+                .push(Router::new(instance, &config, &mut names));
+            self.prepare(self.routers.len() - 1);
         }
         self.judge();
     }

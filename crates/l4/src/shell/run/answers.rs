@@ -4,6 +4,7 @@ use super::Work;
 use crate::datapath::layout::FLOW_STATES;
 use crate::shell::control::{Answer, Request};
 use crate::shell::routers::now_us;
+use crate::shell::show;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,18 @@ impl Work {
                 .map_err(|e| format!("{e:#}")),
             other => self.obey(other),
         }
+    }
+
+    /// SIGUSR1, SIGUSR2: the state goes to the log.
+    pub(super) fn log_state(&self) {
+        let state = self.show();
+        let parts = [
+            show::servers(&state),
+            show::routers(&state),
+            show::bfds(&state),
+            show::counters(&state),
+        ];
+        println!("{}", parts.join("\n").trim_end());
     }
 
     fn show(&self) -> Value {
