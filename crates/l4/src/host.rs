@@ -52,8 +52,8 @@ impl Host for Machine {
         Some(executable(path).is_some())
     }
 
-    fn user_exists(&self, name: &str) -> bool {
-        user(name, None).is_some()
+    fn user_exists(&self, name: &str) -> Option<bool> {
+        Some(user(name, None).is_some())
     }
 }
 

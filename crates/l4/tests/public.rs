@@ -64,7 +64,7 @@ impl Host for TwoPorts {
     fn executable_exists(&self, path: &str) -> Option<bool> {
         Machine.executable_exists(path)
     }
-    fn user_exists(&self, name: &str) -> bool {
+    fn user_exists(&self, name: &str) -> Option<bool> {
         Machine.user_exists(name)
     }
 }

@@ -161,7 +161,11 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         |g, _| g.strict = true,
     ),
     works("script_user", "USER [GROUP]", "who runs scripts", |g, a| {
-        let Some(user) = a.text("a user") else { return };
+        let Some(word) = a.word("a user") else { return };
+        if a.cx.host.user_exists(&word.text) == Some(false) {
+            a.dubious_at(word, format!("there is no user {}", word.text));
+        }
+        let user = word.text.clone();
         g.script_user = Some(ScriptUser {
             user,
             group: a.optional().map(|w| w.text.clone()),

@@ -158,6 +158,11 @@ fn statement<T>(
             at: at + 1,
             cx,
         };
+        // What has no effect is read over; keepalived reads it.
+        let needs = !keyword.args.is_empty() && !keyword.args.starts_with(['[', '{']);
+        if needs && keyword.status != Status::Works && args.peek().is_none() {
+            args.dubious_at(word, format!("{} needs {}", keyword.name, keyword.args));
+        }
         (keyword.apply)(target, &mut args);
         let read = args.at;
         let Some(extra) = node.words.get(read) else {

@@ -170,6 +170,12 @@ pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
             "an instance that uses multicast needs an interface".into(),
         );
     }
+    if i.vmac_xmit_base && i.vmac.is_none() {
+        say(
+            Severity::Dubious,
+            "vmac_xmit_base is of no use without use_vmac".into(),
+        );
+    }
     if i.vmac.is_some() && !i.unicast_peers.is_empty() && !i.vmac_xmit_base {
         say(
             Severity::Dubious,
@@ -297,9 +303,17 @@ pub fn whole(cx: &mut Context<'_>) {
     readers(&config, cx);
     let usual = match &config.globals.script_user {
         Some(user) => user.user.as_str(),
-        None if cx.host.user_exists("keepalived_script") => "keepalived_script",
+        None if cx.host.user_exists("keepalived_script") == Some(true) => "keepalived_script",
         None => "root",
     };
+    let nobody_named = config.globals.script_user.is_none() && usual == "root";
+    if config.globals.script_security && nobody_named && cx.script_users.contains(&None) {
+        cx.report(
+            Severity::Dubious,
+            None,
+            "enable_script_security, and no user for scripts: say script_user in global_defs",
+        );
+    }
     let mut users = cx.script_users.iter();
     let as_root = users.any(|user| matches!(user.as_deref().unwrap_or(usual), "root" | "0"));
     if as_root && !config.globals.script_security {

@@ -3,7 +3,7 @@
 use super::diagnostic::Severity;
 use super::keyword::{Args, Context, Keyword, block, no_effect, not_yet, works};
 use super::model::*;
-use super::tree::Node;
+use super::tree::{Node, Word};
 use std::net::{IpAddr, Ipv4Addr};
 
 mod group;
@@ -113,8 +113,8 @@ pub static VIRTUAL_SERVER: &[Keyword<VirtualServer>] = &[
     works("alpha", "[BOOL]", "servers start down", |v, a| {
         v.alpha = a.boolean().unwrap_or(true)
     }),
-    works("omega", "[BOOL]", "down notifications at exit", |v, a| {
-        v.omega = a.boolean().unwrap_or(true)
+    works("omega", "", "down notifications at exit", |v, _| {
+        v.omega = true
     }),
     works("quorum", "WEIGHT", "weight needed to serve", |v, a| {
         v.quorum = a.number_u32(1..=WEIGHT_MAX).unwrap_or(1);
@@ -257,6 +257,15 @@ fn scheduler(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
 
 fn forwarding(a: &mut Args<'_, '_>) -> Option<Forwarding> {
     let word = a.word("NAT, DR or TUN")?;
+    let method = forwarding_method(word, a);
+    if let Some(extra) = a.optional() {
+        a.error_at(extra, format!("'{}' is no option of a tunnel", extra.text));
+        a.skip();
+    }
+    method
+}
+
+fn forwarding_method(word: &Word, a: &mut Args<'_, '_>) -> Option<Forwarding> {
     match word.text.as_str() {
         "NAT" => Some(Forwarding::Nat),
         "DR" => Some(Forwarding::DirectRouting),

@@ -64,9 +64,6 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         "relative share of connections; 0 drains",
         |r, a| r.weight = a.number_u32(0..=WEIGHT_MAX),
     ),
-    works("lb_kind", "NAT|DR|TUN", "forwarding method", |r, a| {
-        r.forwarding = forwarding(a)
-    }),
     works("lvs_method", "NAT|DR|TUN", "forwarding method", |r, a| {
         r.forwarding = forwarding(a)
     }),

@@ -269,6 +269,8 @@ pub struct TrackFile {
     pub path: String,
     pub weight: i32,
     pub reverse: bool,
+    /// A weight was given.
+    pub own_weight: bool,
     /// Value to start the file with, and whether to overwrite one that is there.
     pub init: Option<(i64, bool)>,
 }

@@ -23,9 +23,9 @@ pub trait Host {
     fn interface_exists(&self, name: &str) -> Option<bool>;
     /// Whether a script exists and may be executed; `None` when it cannot be known.
     fn executable_exists(&self, path: &str) -> Option<bool>;
-    /// Whether there is such a user.
-    fn user_exists(&self, _name: &str) -> bool {
-        false
+    /// Whether there is such a user; `None` when it cannot be known.
+    fn user_exists(&self, _name: &str) -> Option<bool> {
+        None
     }
 }
 

@@ -76,6 +76,14 @@ pub(super) fn unicast_peers(i: &mut Instance, a: &mut Args<'_, '_>) {
 }
 
 pub(super) fn vmac(i: &mut Instance, a: &mut Args<'_, '_>) {
+    let keyword = a.keyword();
+    if i.vmac.as_ref().is_some_and(|v| v.name.is_some()) {
+        a.dubious_at(
+            keyword,
+            "the macvlan has a name already: this line is passed over",
+        );
+        return a.skip();
+    }
     let mut vmac = Vmac::default();
     while let Some(word) = a.optional() {
         if word.text.contains(':') {

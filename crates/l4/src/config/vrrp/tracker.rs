@@ -200,8 +200,18 @@ pub static TRACK_FILE: &[Keyword<TrackFile>] = &[
         "WEIGHT [reverse]",
         "factor for the number read",
         |f, a| {
-            f.weight = a.number(-2_147_483_647..=2_147_483_647).unwrap_or(1) as i32;
-            f.reverse = reverse(a);
+            let word = a.keyword();
+            let weight = a.number(-2_147_483_647..=2_147_483_647).unwrap_or(1) as i32;
+            let reversed = reverse(a);
+            if f.own_weight {
+                a.dubious_at(word, "a second weight is passed over");
+            } else {
+                (f.weight, f.reverse, f.own_weight) = (weight, reversed, true);
+            }
+            if let Some(extra) = a.optional() {
+                a.dubious_at(extra, format!("'{}' is no option of a weight", extra.text));
+                a.skip();
+            }
         },
     ),
     works(
@@ -231,6 +241,7 @@ pub fn track_file(cx: &mut Context<'_>, node: &Node) {
         path: String::new(),
         weight: 1,
         reverse: false,
+        own_weight: false,
         init: None,
     };
     block(a.block(), TRACK_FILE, &mut f, a.cx, "track_file");
