@@ -31,7 +31,6 @@ const UNREAD: &[(&str, &str)] = &[
     ("CheckParams::via_socks4", "check-via-socks4"),
     ("Global::http_err_codes", "http-err-codes"),
     ("Global::http_fail_codes", "http-fail-codes"),
-    ("Tune::vars_check_max", "tune.vars.check-max-size"),
     ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
     ("Bind::namespace", "bind ... namespace"),
     ("Bind::alpn", "bind ... alpn"),

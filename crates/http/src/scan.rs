@@ -103,10 +103,4 @@ impl HeadScan {
     pub fn reset(&mut self) {
         *self = HeadScan::default();
     }
-
-    /// Whether no byte of a head was seen yet: the connection is idle. Empty lines before a
-    /// request do not count.
-    pub fn is_idle(&self) -> bool {
-        matches!(self.step, Step::Before | Step::BeforeLf)
-    }
 }

@@ -52,7 +52,10 @@ pub async fn rules(c: &Checked, rules: &CheckRules) -> CheckResult {
         has_head: false,
         body_at: 0,
         vars: RefCell::default(),
-        used: Usage::new(0),
+        used: Usage::within(
+            c.shared.runtime.model.global.tune.vars_check_max,
+            c.shared.proc_vars.usage(),
+        ),
         method: Method::Get,
         step: None,
         broken: None,

@@ -249,9 +249,6 @@ async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<
                 s.count_bad_request();
                 s.tick();
                 s.terminate(b'C', b'R');
-                if scan.is_idle() && l.proxy.options.contains(Options::DONTLOGNULL) {
-                    s.info.log_level = Some(None);
-                }
                 return Err(refuse(s, client, 400).await);
             }
             Err(()) => {

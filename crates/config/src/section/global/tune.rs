@@ -59,7 +59,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("tune.vars.sess-max-size", G, "<size>", "bytes a session's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_sess_max)),
     kw("tune.vars.txn-max-size", G, "<size>", "bytes a transaction's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_txn_max)),
     kw("tune.vars.reqres-max-size", G, "<size>", "bytes a request's or response's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_reqres_max)),
-    kw("tune.vars.check-max-size", G, "<size>", "bytes a health check's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_check_max)).awaits("limits of check variables"),
+    kw("tune.vars.check-max-size", G, "<size>", "bytes a health check's variables may take", |cx, line| vars(cx, line, |t| &mut t.vars_check_max)),
     harmless("tune.pattern.cache-size", G, "lookups are indexed and need no cache")
         .doc("<number>", "entries of the cache of slow pattern lookups"),
     kw("tune.idle-pool.shared", G, "{ on | off }", "workers take idle server connections from each other", |cx, line| {
@@ -146,10 +146,6 @@ mod tests {
     fn wrong_values_are_refused() {
         let check =
             |text: &str, expect: &str| assert_eq!(messages(&format!("global\n{text}\n")), [expect]);
-        check(
-            "tune.vars.check-max-size 5",
-            "A2: 'tune.vars.check-max-size' is not implemented by Sluice yet",
-        );
         check(
             "tune.idletimer 5",
             "W2: 'tune.idletimer' has no effect in Sluice",
