@@ -235,11 +235,11 @@ impl LogSender {
                 facility: target.facility,
                 level: level.max(target.min_level),
                 tag: tag.or(g.log_tag.as_deref()).unwrap_or("haproxy"),
-                // RFC 5424 has a dash for what is not told
-                hostname: if g.log_send_hostname.is_none() && format == LogFormatKind::Rfc5424 {
-                    "-"
-                } else {
-                    hostname
+                hostname: match format {
+                    _ if g.log_send_hostname.is_some() => hostname,
+                    // a dash is for what is not told
+                    LogFormatKind::Rfc5424 => "-",
+                    _ => "localhost",
                 },
                 pid: self.runtime.pid,
                 wall_us,
