@@ -244,7 +244,7 @@ fn binds_know_their_workers() {
     assert_eq!(five.addrs.len(), 4);
     assert_eq!(
         (five.shards, five.tcp_ut_ms, five.mss, five.accept_proxy),
-        (Shards::Count(2), Some(3000), Some(-50), true)
+        (Some(Shards::Count(2)), Some(3000), Some(-50), true)
     );
     assert_eq!(
         l.binds[5].addrs,

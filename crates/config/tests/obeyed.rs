@@ -10,6 +10,14 @@ use std::path::{Path, PathBuf};
 const UNREAD: &[(&str, &str)] = &[
     // obeyed while the configuration is read
     (
+        "CheckParams::init_state",
+        "asked through `first_counter` and `begins_down`",
+    ),
+    (
+        "Global::h1_case_from_file",
+        "what the next file takes the place of",
+    ),
+    (
         "Global::unix_bind",
         "applied to the sockets' own permissions",
     ),
@@ -29,15 +37,14 @@ const UNREAD: &[(&str, &str)] = &[
     // the keyword stops the start
     ("CheckExpect::tout_status", "tout-status"),
     ("CheckParams::via_socks4", "check-via-socks4"),
-    ("Global::http_err_codes", "http-err-codes"),
-    ("Global::http_fail_codes", "http-fail-codes"),
-    ("Tune::max_checks_per_thread", "tune.max-checks-per-thread"),
     ("Bind::namespace", "bind ... namespace"),
     ("Bind::alpn", "bind ... alpn"),
     ("Server::tcp_md5sig", "server ... tcp-md5sig"),
     ("Server::namespace", "server ... namespace"),
     ("Server::log_bufsize", "server ... log-bufsize"),
     // the keyword warns that it has no effect
+    ("Global::http_err_codes", "http-err-codes"),
+    ("Global::http_fail_codes", "http-fail-codes"),
     ("Bind::nice", "bind ... nice"),
     ("Stats::show_modules", "stats show-modules"),
     ("BandwidthLimit::min_size", "filter bwlim-in ... min-size"),
@@ -51,14 +58,6 @@ const UNREAD: &[(&str, &str)] = &[
     (
         "Options::DISABLE_H2_UPGRADE",
         "there is no HTTP/2 to upgrade to",
-    ),
-    (
-        "Options::H1_CASE_ADJUST_BOGUS_CLIENT",
-        "nothing to adjust without h1-case-adjust, which is refused",
-    ),
-    (
-        "Options::H1_CASE_ADJUST_BOGUS_SERVER",
-        "nothing to adjust without h1-case-adjust, which is refused",
     ),
     (
         "Options::HTTP_RESTRICT_REQ_HDR_NAMES_PRESERVE",

@@ -151,7 +151,10 @@ impl Runtime {
         }
         if s.conf.check.enabled {
             let mut h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
-            h.counter = h.rise;
+            h.counter = s.conf.check.first_counter();
+            if s.conf.check.begins_down() {
+                return OpState::Stopped;
+            }
         }
         let agent = s.agent_health.lock();
         let agent_up = agent.unwrap_or_else(PoisonError::into_inner).is_up();

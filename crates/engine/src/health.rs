@@ -193,7 +193,7 @@ impl Health {
         Health {
             rise: p.rise,
             fall: p.fall,
-            counter: p.rise,
+            counter: p.first_counter(),
             last: CheckResult {
                 status,
                 ..CheckResult::default()

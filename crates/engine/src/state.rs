@@ -423,6 +423,10 @@ pub(crate) fn server_state(
     if flags & admin::MAINT != 0 || is_dynamic {
         health.counter = 0;
     }
+    let op = match s.check.begins_down() {
+        true => OpState::Stopped,
+        false => OpState::Running,
+    };
     ServerState {
         id: ServerId { backend, index },
         name: s.name.clone(),
@@ -434,7 +438,7 @@ pub(crate) fn server_state(
         user_weight: AtomicU32::new(s.weight),
         effective_weight: AtomicU32::new(s.weight * WEIGHT_SCALE),
         admin: AtomicU8::new(flags),
-        op: AtomicU8::new(OpState::Running as u8),
+        op: AtomicU8::new(op as u8),
         cookie: ArcSwapOption::empty(),
         addr: ArcSwap::from_pointee(s.addr.clone()),
         health: Mutex::new(health),

@@ -371,6 +371,23 @@ impl Headers {
         }
     }
 
+    /// Writes names as `to` says, which is given each in lower case and gives the same name in another case.
+    pub fn adjust_names<'a>(&mut self, to: impl Fn(&[u8]) -> Option<&'a [u8]>) {
+        let Headers { buf, lines, .. } = self;
+        let mut lower = Vec::new();
+        for line in lines.iter().filter(|l| l.tag != 0) {
+            let name = line.name as usize..(line.name + line.name_len) as usize;
+            let Some(name) = buf.get_mut(name) else {
+                continue;
+            };
+            lower.clear();
+            lower.extend(name.iter().map(u8::to_ascii_lowercase));
+            if let Some(new) = to(&lower).filter(|new| new.eq_ignore_ascii_case(name)) {
+                name.copy_from_slice(new);
+            }
+        }
+    }
+
     /// Appends all headers to `out` in HTTP/1 form, without the empty line.
     ///
     /// Lines that lie side by side in the buffer are written by one copy: a head forwarded as it

@@ -143,3 +143,34 @@ fn a_head_of_the_largest_size_is_refused() {
     .unwrap_err();
     assert_eq!(fault.kind, ErrorKind::TooLarge);
 }
+
+#[test]
+fn names_are_written_in_another_case() {
+    let mut h = sluice_http::Headers::new();
+    h.add("x-FOO", "1");
+    h.add("Bar", "2");
+    h.adjust_names(|name| match name {
+        b"x-foo" => Some(b"X-Foo"),
+        // not the same name: it stays
+        b"bar" => Some(b"foo"),
+        _ => None,
+    });
+    let mut out = Vec::new();
+    h.write_to(&mut out);
+    assert_eq!(out, b"X-Foo: 1\r\nBar: 2\r\n");
+}
+
+#[test]
+fn an_absolute_target_names_another_host() {
+    for (target, expect) in [
+        ("http://a.example:80/b?c", "http://new/b?c"),
+        ("http://a.example", "http://new"),
+        ("/b?u=http://x/", "/b?u=http://x/"),
+        ("*", "*"),
+    ] {
+        let (mut req, _) =
+            request(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n\r\n").as_bytes());
+        req.set_authority(b"new");
+        assert_eq!(String::from_utf8_lossy(req.target()), expect);
+    }
+}

@@ -111,9 +111,15 @@ async fn resumed(w: &Rc<Worker>, l: &Rc<Listener>, socket: Socket) -> io::Result
     }
 }
 
+/// Ports that only privileged programs may use: a client there may be a server that was made to answer.
+const PRIVILEGED_PORTS: std::ops::Range<u16> = 1..1024;
+
 /// Counts a connection and starts its session.
 fn begin(w: &Rc<Worker>, l: &Rc<Listener>, io: Transport, peer: Addr) {
     let rt = w.runtime();
+    if w.model().global.rejects_privileged_ports && PRIVILEGED_PORTS.contains(&peer.port()) {
+        return;
+    }
     w.sessions.set(w.sessions.get() + 1);
     rt.counters.conns.enter();
     rt.counters.conn_total.inc();

@@ -43,6 +43,9 @@ pub struct Sessions {
     streams: Cell<u64>,
 }
 
+/// The descriptors of a session: the client's with its frontend, the server's with its server.
+pub type Ends = (RawFd, ProxyId, Option<(RawFd, ServerId)>);
+
 /// A session's place in the list.
 pub type Key = usize;
 
@@ -138,6 +141,13 @@ impl Sessions {
         }
     }
 
+    /// Ends all sessions that have a stream.
+    pub fn shutdown_all(&self) {
+        let mut list = self.list.borrow_mut();
+        let busy = list.iter_mut().filter(|(_, l)| l.busy);
+        busy.for_each(|(_, l)| Self::kill(l, b'K'));
+    }
+
     /// Ends the session with that number.
     pub fn shutdown(&self, id: u64) -> bool {
         let mut list = self.list.borrow_mut();
@@ -167,8 +177,8 @@ impl Sessions {
         self.list.borrow().iter().filter(|(_, l)| l.busy).count()
     }
 
-    /// The descriptors of the sessions: the client's with its frontend, the server's with its server.
-    pub fn descriptors(&self) -> Vec<(RawFd, ProxyId, Option<(RawFd, ServerId)>)> {
+    /// The descriptors of the sessions.
+    pub fn descriptors(&self) -> Vec<Ends> {
         let list = self.list.borrow();
         let ends = |l: &Live| (l.client_fd, l.frontend, l.server_fd.zip(l.server));
         list.iter().map(|(_, l)| ends(l)).collect()

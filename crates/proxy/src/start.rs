@@ -189,7 +189,8 @@ impl Line<'_> {
 
     /// How many sockets `n` workers have between them.
     fn shards(&self, n: usize) -> usize {
-        let wanted = match self.bind.shards {
+        let default = self.tune.default_shards;
+        let wanted = match self.bind.shards.unwrap_or(default) {
             Shards::ByThread => n,
             // there is one group
             Shards::ByGroup => 1,
@@ -462,10 +463,23 @@ async fn worker(
             () = tokio::time::sleep(Duration::from_millis(10)) => {}
         }
     }
+    if w.sessions.get() > 0 {
+        // told to quit: what is left is ended as by command, so that it is answered and logged
+        w.live.shutdown_all();
+        let _ = tokio::time::timeout(LAST_WORDS, async {
+            while w.sessions.get() > 0 || outbox::is_unfinished() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
     sweeper.abort();
     answering.abort();
     outbox::close();
 }
+
+/// How long sessions that are ended by `hard-stop-after` may take to say so.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Once a second: idle server connections.
 async fn sweep(w: Rc<Worker>) {

@@ -358,8 +358,26 @@ pub fn limit_memory(bytes: u64) -> io::Result<()> {
     )?)
 }
 
+/// Keeps these capabilities and no other. No other thread runs yet, so that all will have them.
+fn keep_capabilities(numbers: &[u8]) -> io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+    let bits = numbers.iter().fold(0, |bits, n| bits | 1_u64 << n);
+    let kept = CapabilitySet::from_bits_retain(bits);
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
 /// `chroot`, then the group, then the user: in the order in which each is still allowed.
-pub fn drop_privileges(chroot: Option<&str>, gid: Option<u32>, uid: Option<u32>) -> io::Result<()> {
+pub fn drop_privileges(
+    chroot: Option<&str>,
+    gid: Option<u32>,
+    uid: Option<u32>,
+    capabilities: &[u8],
+) -> io::Result<()> {
     if let Some(dir) = chroot {
         rustix::process::chroot(dir)?;
         std::env::set_current_dir("/")?;
@@ -379,8 +397,14 @@ pub fn drop_privileges(chroot: Option<&str>, gid: Option<u32>, uid: Option<u32>)
         }
     }
     if let Some(uid) = uid.filter(|u| *u != 0) {
+        if !capabilities.is_empty() {
+            rustix::thread::set_keep_capabilities(true)?;
+        }
         // SAFETY: setuid(2) touches no memory of ours.
         done(unsafe { libc::setuid(uid) })?;
+        if !capabilities.is_empty() {
+            keep_capabilities(capabilities)?;
+        }
     }
     Ok(())
 }

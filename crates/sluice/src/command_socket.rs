@@ -27,7 +27,13 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 
 /// Longest command line: HAProxy's buffer.
-const COMMAND_MAX: usize = 16384;
+pub const COMMAND_MAX: usize = 16384;
+
+/// Longest command with its payload.
+fn longest(shell: &Shell) -> usize {
+    let payload = shell.runtime().model.global.tune.cli_payload_max;
+    COMMAND_MAX + payload.unwrap_or(0)
+}
 
 /// A command socket, bound.
 pub struct CommandSocket {
@@ -247,7 +253,8 @@ pub struct Door {
 pub async fn unix_connection(shell: &Shell, mut io: UnixStream, door: Door) {
     let timeout = Duration::from_millis(shell.runtime().model.global.stats_timeout_ms);
     let mut input = Vec::new();
-    let Some(len) = first_line(&mut io, &mut input, timeout).await else {
+    let most = longest(shell);
+    let Some(len) = first_line(&mut io, &mut input, timeout, most).await else {
         return;
     };
     if input[..len].trim_ascii() == sluice_control::cli::LISTENERS.as_bytes() {
@@ -291,7 +298,7 @@ async fn commands(
     let usual = Duration::from_millis(shell.runtime().model.global.stats_timeout_ms);
     loop {
         let timeout = session.timeout_s.map_or(usual, Duration::from_secs);
-        let Some(line) = next_line(&mut io, &mut input, timeout).await else {
+        let Some(line) = next_line(&mut io, &mut input, timeout, longest(shell)).await else {
             return;
         };
         let mut close = false;
@@ -402,12 +409,13 @@ async fn first_line(
     io: &mut (impl AsyncRead + Unpin),
     input: &mut Vec<u8>,
     timeout: Duration,
+    most: usize,
 ) -> Option<usize> {
     loop {
         if let Some(len) = cli::complete_line(input) {
             return Some(len);
         }
-        if input.len() >= COMMAND_MAX {
+        if input.len() >= most {
             return None;
         }
         let mut chunk = [0; 4096];
@@ -425,8 +433,9 @@ pub async fn next_line(
     io: &mut (impl AsyncRead + Unpin),
     input: &mut Vec<u8>,
     timeout: Duration,
+    most: usize,
 ) -> Option<String> {
-    let len = first_line(io, input, timeout).await?;
+    let len = first_line(io, input, timeout, most).await?;
     let line: Vec<u8> = input.drain(..len).collect();
     Some(
         String::from_utf8_lossy(&line)

@@ -59,6 +59,9 @@ pub fn settle(model: &Model, flag_maxconn: Option<u32>, workers: u32) -> Limits 
             "FD limit ({max_fds}) too low for maxconn={maxconn}/maxsock={maxsock}. Please raise 'ulimit-n' to {maxsock} or more to avoid any trouble."
         ));
     }
+    if g.prealloc_fd {
+        prealloc(max_fds);
+    }
     let maxpipes = g.maxpipes.unwrap_or((maxconn / 4).max(16));
     Limits {
         maxconn,
@@ -84,4 +87,11 @@ fn raise(soft: u64, hard: u64, target: u64) -> u64 {
         }
     }
     soft
+}
+
+/// Has the kernel make its table of our descriptors as large as it may become, now and not under load.
+fn prealloc(max_fds: u64) {
+    let last = i32::try_from(max_fds.saturating_sub(1)).unwrap_or(i32::MAX);
+    // it is closed again at once; without room for it the table grows later
+    let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
 }

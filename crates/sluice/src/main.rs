@@ -239,6 +239,18 @@ fn write_pidfile(path: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// `tune.renice.*`
+fn renice(flags: &Flags, nice: Option<i32>) {
+    let Some(nice) = nice else { return };
+    if let Err(e) = rustix::process::setpriority_process(None, nice) {
+        let reason = files::reason(&e.into());
+        warning(
+            flags,
+            &format!("cannot set the nice value {nice} : {reason}"),
+        );
+    }
+}
+
 /// Reads the configuration's text.
 fn load(flags: &Flags, sources: &[sluice_config::SourceFile]) -> Loaded {
     let options = LoadOptions {
@@ -338,6 +350,7 @@ fn hostname() -> String {
 
 /// Starts everything and stays until it is told to stop.
 fn serve(flags: &Flags, model: Arc<Model>, startup_logs: &str) -> anyhow::Result<ExitCode> {
+    renice(flags, model.global.renice_startup);
     let master = flags.worker.map(sys::take_over).transpose()?;
     if !model
         .proxies
@@ -447,7 +460,8 @@ fn serve(flags: &Flags, model: Arc<Model>, startup_logs: &str) -> anyhow::Result
             "cannot find the ids of 'user' and 'group' : /etc/passwd or /etc/group cannot be read"
         );
     }
-    sys::drop_privileges(g.chroot.as_deref(), g.gid, g.uid).map_err(|e| {
+    renice(flags, g.renice_runtime);
+    sys::drop_privileges(g.chroot.as_deref(), g.gid, g.uid, &g.capabilities).map_err(|e| {
         anyhow::anyhow!(
             "cannot chroot or change user and group : {}",
             files::reason(&e)

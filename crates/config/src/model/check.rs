@@ -157,6 +157,7 @@ pub struct CheckParams {
     pub observe: Option<Observe>,
     pub error_limit: u32,
     pub on_error: OnError,
+    pub init_state: InitState,
 }
 
 impl Default for CheckParams {
@@ -175,6 +176,7 @@ impl Default for CheckParams {
             observe: None,
             error_limit: 10,
             on_error: OnError::FailCheck,
+            init_state: InitState::Up,
         }
     }
 }
@@ -183,6 +185,33 @@ impl Default for CheckParams {
 pub enum Observe {
     Layer4,
     Layer7,
+}
+
+/// `init-state`: what is thought of a server before its first check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InitState {
+    FullyUp,
+    /// One failure takes it down.
+    Up,
+    /// One success takes it up.
+    Down,
+    FullyDown,
+}
+
+impl CheckParams {
+    /// The health a server begins with, at the start and after maintenance.
+    pub fn first_counter(&self) -> u32 {
+        match self.init_state {
+            InitState::FullyUp => self.rise + self.fall - 1,
+            InitState::Up => self.rise,
+            InitState::Down => self.rise.saturating_sub(1),
+            InitState::FullyDown => 0,
+        }
+    }
+    /// A server that is checked is not used before its first good check.
+    pub fn begins_down(&self) -> bool {
+        self.enabled && matches!(self.init_state, InitState::Down | InitState::FullyDown)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

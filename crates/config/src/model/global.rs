@@ -62,6 +62,19 @@ pub struct Global {
     pub h1_accept_payload_with_any_method: bool,
     /// Some expression looks at bodies: those that nothing waits for are shown as far as they are there.
     pub looks_at_bodies: bool,
+    /// `h1-case-adjust`: names in lower case, and how they are written.
+    pub h1_case_adjust: std::collections::HashMap<String, String>,
+    /// Those of them that came from the file.
+    pub h1_case_from_file: Vec<String>,
+    /// `harden.reject-privileged-ports.tcp`
+    pub rejects_privileged_ports: bool,
+    /// `prealloc-fd`
+    pub prealloc_fd: bool,
+    /// `tune.renice.startup` and `.runtime`: the process's nice values.
+    pub renice_startup: Option<i32>,
+    pub renice_runtime: Option<i32>,
+    /// `setcap`: the kernel's numbers of what stays when the user changes.
+    pub capabilities: Vec<u8>,
     pub http_err_codes: Option<Vec<(u16, u16)>>,
     pub http_fail_codes: Option<Vec<(u16, u16)>>,
     pub server_state_file: Option<String>,
@@ -126,6 +139,13 @@ impl Default for Global {
             env: Vec::new(),
             h1_accept_payload_with_any_method: false,
             looks_at_bodies: false,
+            h1_case_adjust: std::collections::HashMap::new(),
+            h1_case_from_file: Vec::new(),
+            rejects_privileged_ports: false,
+            prealloc_fd: false,
+            renice_startup: None,
+            renice_runtime: None,
+            capabilities: Vec::new(),
             http_err_codes: None,
             http_fail_codes: None,
             server_state_file: None,
@@ -198,6 +218,10 @@ pub struct Tune {
     pub notsent_lowat_server: Option<usize>,
     pub pool_high_fd_ratio: u32,
     pub pool_low_fd_ratio: u32,
+    /// `tune.cli.max-payload-size`
+    pub cli_payload_max: Option<usize>,
+    /// `tune.listener.default-shards`
+    pub default_shards: super::Shards,
     /// Workers take idle server connections from each other.
     pub idle_pool_shared: bool,
     pub vars_global_max: usize,
@@ -227,6 +251,8 @@ impl Default for Tune {
             notsent_lowat_server: None,
             pool_high_fd_ratio: 25,
             pool_low_fd_ratio: 20,
+            cli_payload_max: None,
+            default_shards: super::Shards::ByThread,
             idle_pool_shared: true,
             vars_global_max: 0,
             vars_proc_max: 0,

@@ -240,7 +240,10 @@ pub struct Bind {
     pub process: Vec<u32>,
     /// Workers (from 0) that serve it; empty: all.
     pub threads: Vec<u32>,
-    pub shards: Shards,
+    /// `None`: as `tune.listener.default-shards` says.
+    pub shards: Option<Shards>,
+    /// `cc`: TCP congestion control.
+    pub cc: Option<String>,
     pub tcp_ut_ms: Option<u64>,
     pub tfo: bool,
     pub transparent: bool,

@@ -37,6 +37,8 @@ pub struct Server {
     pub source: Option<Source>,
     pub tfo: bool,
     pub tcp_ut_ms: Option<u64>,
+    /// `cc`: TCP congestion control.
+    pub cc: Option<String>,
     pub tcp_md5sig: Option<String>,
     pub namespace: Option<String>,
     pub proto: Option<String>,

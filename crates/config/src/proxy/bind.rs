@@ -32,6 +32,10 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
         b.backlog = Some(cx.uint(line, at + 1, 0..=i32::MAX as u32)?);
         Some(2)
     }),
+    word("cc", "<algo>", "TCP congestion control", |cx, line, at, b| {
+        b.cc = Some(cx.need(line, at + 1, "an algorithm")?.to_owned());
+        Some(2)
+    }),
     word("defer-accept", "", "accept connections once data is there", |_, _, _, b| set(&mut b.defer_accept, true)),
     word("gid", "<gid>", "group number of the socket", |cx, line, at, b| {
         b.perms.gid = Some(cx.uint(line, at + 1, 0..=u32::MAX)?);
@@ -117,11 +121,11 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
         Some(2)
     }),
     word("shards", "{ <number> | by-thread | by-group }", "how many sockets share its address", |cx, line, at, b| {
-        b.shards = match line.word(at + 1) {
+        b.shards = Some(match line.word(at + 1) {
             "by-thread" => Shards::ByThread,
             "by-group" => Shards::ByGroup,
             _ => Shards::Count(cx.uint(line, at + 1, 1..=1_000)?),
-        };
+        });
         Some(2)
     }),
     word("tcp-ut", "<delay>", "time after which unacknowledged data breaks the connection", |cx, line, at, b| {
@@ -154,7 +158,6 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
     word_later("ca-sign-file", "<file>", "TLS"),
     word_later("ca-sign-pass", "<passphrase>", "TLS"),
     word_later("ca-verify-file", "<file>", "TLS"),
-    word_later("cc", "<algo>", "congestion control"),
     word_later("ciphers", "<ciphers>", "TLS"),
     word_later("ciphersuites", "<suites>", "TLS"),
     word_later("client-sigalgs", "<algorithms>", "TLS"),
@@ -171,7 +174,11 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
     word_later("force-tlsv12", "", "TLS"),
     word_later("force-tlsv13", "", "TLS"),
     word_later("generate-certificates", "", "TLS"),
-    word_later("guid-prefix", "<guid>", "globally unique identifiers"),
+    word("guid-prefix", "<guid>", "its name across processes", |cx, line, at, _| {
+        cx.need(line, at + 1, "an identifier")?;
+        cx.no_effect(line, at, "it is a name in statistics files, which are not implemented by Sluice yet");
+        Some(2)
+    }),
     word_later("idle-ping", "<delay>", "HTTP/2"),
     word_later("ktls", "<on|off>", "TLS"),
     word_later("label", "<label>", "listener labels"),
@@ -224,7 +231,8 @@ fn fresh(line: &Arc<Line>) -> Bind {
         perms: UnixPerms::default(),
         process: Vec::new(),
         threads: Vec::new(),
-        shards: Shards::default(),
+        shards: None,
+        cc: None,
         tcp_ut_ms: None,
         tfo: false,
         transparent: false,

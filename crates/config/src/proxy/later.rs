@@ -1,6 +1,6 @@
 //! Keywords of proxies that other parts of Sluice bring.
 
-use crate::registry::{Keyword, Sections, kw, later};
+use crate::registry::{Keyword, Sections, harmless, kw, later};
 use std::sync::Arc;
 
 use crate::cx::Cx;
@@ -28,7 +28,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     later("compression", ALL, "compression").doc("{ algo | type | direction | minsize-req | minsize-res | offload } ...", "compress bodies"),
     later("be-unpublished", Sections::LB, "unpublished backends").doc("", "take traffic only from `force-be-switch` rules"),
     later("force-be-switch", Sections::FL, "unpublished backends").doc("{ if | unless } <condition>", "reach backends that are not published"),
-    later("guid", FLB, "globally unique identifiers").doc("<string>", "name the proxy across processes"),
+    harmless("guid", FLB, "it names the proxy in statistics files, which are not implemented by Sluice yet").doc("<string>", "name the proxy across processes"),
     later("quic-initial", Sections::DFL, "HTTP/3").doc("<action> [ { if | unless } <condition> ]", "rules on the first packet of QUIC connections"),
     later("ssl-f-use", Sections::FL, "TLS").doc("<option> ...", "choose the certificates of listeners"),
     later("stick match", Sections::LB, "stick tables").doc("<pattern> [ table <table> ] [ { if | unless } <condition> ]", "follow a key to its server"),

@@ -65,8 +65,14 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     switch("option dontlognull", DFL, "do not log connections that sent nothing", |cx, line| {
         flag(cx, line, Options::DONTLOGNULL)
     }),
-    harmless("option h1-case-adjust-bogus-client", DFL, "header names keep the case they came in").no().ignored(),
-    harmless("option h1-case-adjust-bogus-server", DLB, "header names keep the case they came in").no().ignored(),
+    switch("option h1-case-adjust-bogus-client", DFL, "write header names for clients as `h1-case-adjust` says", |cx, line| {
+        flag(cx, line, Options::H1_CASE_ADJUST_BOGUS_CLIENT)
+    })
+    .ignored(),
+    switch("option h1-case-adjust-bogus-server", DLB, "write header names for servers as `h1-case-adjust` says", |cx, line| {
+        flag(cx, line, Options::H1_CASE_ADJUST_BOGUS_SERVER)
+    })
+    .ignored(),
     switch("option http-buffer-request", ALL, "wait for the body, or a full buffer, before going on", |cx, line| {
         flag(cx, line, Options::HTTP_BUFFER_REQUEST)
     }),

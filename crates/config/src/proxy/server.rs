@@ -119,6 +119,10 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
         cx.error_at(line, at, "'usesrc' is only allowed after 'source <addr>'");
         None
     }),
+    word("cc", "<algo>", "TCP congestion control", |cx, line, at, s| {
+        s.server.cc = Some(cx.need(line, at + 1, "an algorithm")?.to_owned());
+        Some(2)
+    }),
     word("tcp-ut", "<delay>", "time after which unacknowledged data breaks the connection", |cx, line, at, s| {
         s.server.tcp_ut_ms = Some(cx.time_ms(line, at + 1, TimeUnit::Ms)?);
         Some(2)
@@ -151,7 +155,6 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("allow-0rtt", "", "TLS"),
     word_later("alpn", "<protocols>", "TLS"),
     word_later("ca-file", "<file>", "TLS"),
-    word_later("cc", "<algo>", "congestion control"),
     word_later("check-alpn", "<protocols>", "TLS"),
     word_later("check-sni", "<sni>", "TLS"),
     word_later("check-sni-auto", "", "TLS"),
@@ -167,7 +170,11 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("force-tlsv11", "", "TLS"),
     word_later("force-tlsv12", "", "TLS"),
     word_later("force-tlsv13", "", "TLS"),
-    word_later("guid", "<guid>", "globally unique identifiers"),
+    word("guid", "<guid>", "its name across processes", |cx, line, at, _| {
+        cx.need(line, at + 1, "an identifier")?;
+        cx.no_effect(line, at, "it is a name in statistics files, which are not implemented by Sluice yet");
+        Some(2)
+    }),
     word_later("idle-ping", "<delay>", "HTTP/2"),
     word_later("ktls", "<on|off>", "TLS"),
     word_later("log-bufsize", "<bytes>", "log load balancing"),
@@ -253,6 +260,7 @@ fn fresh(line: &Arc<Line>) -> RawServer {
             source: None,
             tfo: false,
             tcp_ut_ms: None,
+            cc: None,
             tcp_md5sig: None,
             namespace: None,
             proto: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::addr::AddrRules;
 use crate::cx::Cx;
 use crate::line::Line;
-use crate::model::{CheckParams, Observe, OnError, PeerAddr, PortSpec};
+use crate::model::{CheckParams, InitState, Observe, OnError, PeerAddr, PortSpec};
 use crate::raw::RawServer;
 use crate::registry::{LineWord, word, word_later};
 use crate::values::TimeUnit;
@@ -75,6 +75,16 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
         s.server.check.on_error = choice(cx, line, at + 1, &among)?;
         Some(2)
     }),
+    word("init-state", "{ fully-up | up | down | fully-down }", "what is thought of it before its first check", |cx, line, at, s| {
+        let among = [
+            ("fully-up", InitState::FullyUp),
+            ("up", InitState::Up),
+            ("down", InitState::Down),
+            ("fully-down", InitState::FullyDown),
+        ];
+        s.server.check.init_state = choice(cx, line, at + 1, &among)?;
+        Some(2)
+    }),
     word("agent-check", "", "ask an agent beside it for its state, weight and limit", |_, _, _, s| set(&mut s.server.agent.enabled, true)),
     word("no-agent-check", "", "do not ask an agent", |_, _, _, s| set(&mut s.server.agent.enabled, false)),
     word("agent-addr", "<addr>", "where the agent is asked instead of at its address", |cx, line, at, s| {
@@ -104,7 +114,6 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("check-reuse-pool", "", "checks on pooled connections"),
     word_later("check-via-socks4", "", "SOCKS4"),
     word_later("healthcheck", "<name>", "named health checks"),
-    word_later("init-state", "<state>", "initial server states"),
 ];
 
 fn delay(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<u64> {

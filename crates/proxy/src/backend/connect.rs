@@ -174,6 +174,9 @@ fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>)
     if let Some(n) = tune.notsent_lowat_server {
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, n as i32)?;
     }
+    if let Some(cc) = server.and_then(|v| v.cc.as_ref()) {
+        socket.set_tcp_congestion(cc.as_bytes())?;
+    }
     if let Some(ms) = server.and_then(|v| v.tcp_ut_ms) {
         socket.set_tcp_user_timeout(Some(std::time::Duration::from_millis(ms)))?;
     }

@@ -12,10 +12,13 @@ use super::ServerConn;
 use crate::clock;
 use crate::worker::Worker;
 
+/// One server's idle connections. Boxed as streams have them: they come and go without being copied.
+type Kept = Vec<Box<ServerConn>>;
+
 /// All servers' idle connections on this worker.
 pub struct Pools {
     /// By proxy, then server.
-    by_server: Vec<Slots<RefCell<Vec<Box<ServerConn>>>>>,
+    by_server: Vec<Slots<RefCell<Kept>>>,
 }
 
 impl Pools {
@@ -28,7 +31,7 @@ impl Pools {
         Pools { by_server }
     }
 
-    fn pool(&self, id: ServerId) -> Option<&RefCell<Vec<Box<ServerConn>>>> {
+    fn pool(&self, id: ServerId) -> Option<&RefCell<Kept>> {
         self.by_server
             .get(id.backend.0 as usize)?
             .get_or_init(id.index as usize, RefCell::default)

@@ -43,7 +43,7 @@ pub async fn take_over(
         Box::new(move |other| {
             let given = other.pools.take(other, id, key, proven);
             // nobody waits any more: what is returned is closed
-            let _ = answer.send(given.and_then(detach));
+            let _ = answer.send(given.and_then(|conn| detach(*conn)));
         }),
     );
     if !asked {
@@ -66,7 +66,7 @@ pub async fn take_over(
     }))
 }
 
-fn detach(conn: Box<ServerConn>) -> Option<Moving> {
+fn detach(conn: ServerConn) -> Option<Moving> {
     Some(Moving {
         socket: conn.io.detach().ok()?,
         info: Rc::unwrap_or_clone(conn.info),

@@ -24,6 +24,7 @@ use sluice_expr::ServerId;
 use std::future::Future;
 use std::sync::PoisonError;
 use std::task::Poll;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::logs::{LogSender, Rings};
@@ -154,14 +155,31 @@ async fn schedule(c: Rc<Checked>, first: Duration) {
             && !c.server.check_probe.paused.load(Relaxed)
             && !c.shared.runtime.is_stopping()
         {
+            let turn = turn(&c).await;
             c.server.check_probe.running.store(true, Relaxed);
             let result = one(&c).await;
+            drop(turn);
             c.server.check_probe.running.store(false, Relaxed);
             take_in(&c, |h| h.on_result(result));
         }
         // counted from the end of the last one
         pause(&c, Instant::now() + interval(&c)).await;
     }
+}
+
+thread_local! {
+    /// Checks that may run at once (`tune.max-checks-per-thread`); all run on one thread.
+    static TURNS: std::cell::OnceCell<Option<Arc<Semaphore>>> = const { std::cell::OnceCell::new() };
+}
+
+/// Waits until one more check may run.
+async fn turn(c: &Checked) -> Option<OwnedSemaphorePermit> {
+    let most = c.shared.runtime.model.global.tune.max_checks_per_thread;
+    let turns = TURNS.with(|t| {
+        let limit = || (most > 0).then(|| Arc::new(Semaphore::new(most as usize)));
+        t.get_or_init(limit).clone()
+    });
+    turns?.acquire_owned().await.ok()
 }
 
 /// Waits for the next check, and meanwhile acts on errors in traffic: with `fastinter` they bring the check forward.

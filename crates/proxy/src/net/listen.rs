@@ -192,6 +192,9 @@ fn tcp_options(socket: &Socket, p: &Proxy, b: &Bind, backlog: i32, tune: &Tune) 
     if b.tfo {
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, backlog)?;
     }
+    if let Some(cc) = &b.cc {
+        socket.set_tcp_congestion(cc.as_bytes())?;
+    }
     if let Some(ms) = b.tcp_ut_ms {
         socket.set_tcp_user_timeout(Some(std::time::Duration::from_millis(ms)))?;
     }

@@ -54,7 +54,7 @@ impl Stream {
             _ => framing,
         });
         let mut head = self.down.take_head();
-        self.res.write_to(&mut head);
+        self.write_response_head(&mut head);
         self.info.status = self.res.status.into();
         self.sent_head();
         let splice = if framing.has_body() {
@@ -214,7 +214,7 @@ impl Stream {
     ) -> Fate {
         let mut head = self.down.take_head();
         self.after_response_rules();
-        self.res.write_to(&mut head);
+        self.write_response_head(&mut head);
         self.info.status = self.res.status.into();
         self.sent_head();
         self.info.bytes_in += self.up.body_written();

@@ -1,6 +1,7 @@
 //! The request as it goes to the server: forwarding headers, connection headers, and small readings of it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use base64::Engine;
@@ -104,7 +105,24 @@ impl Stream {
             }
         }
         self.restore_request_framing();
+        if be.options.contains(Options::H1_CASE_ADJUST_BOGUS_SERVER) {
+            let names = &self.w.model().global.h1_case_adjust;
+            self.req.headers.adjust_names(|name| case_of(names, name));
+        }
         self.req.write_to(out);
+    }
+
+    /// Writes the response's head for the client.
+    pub fn write_response_head(&mut self, out: &mut Vec<u8>) {
+        if self
+            .frontend()
+            .options
+            .contains(Options::H1_CASE_ADJUST_BOGUS_CLIENT)
+        {
+            let names = &self.w.model().global.h1_case_adjust;
+            self.res.headers.adjust_names(|name| case_of(names, name));
+        }
+        self.res.write_to(out);
     }
 
     /// `option http-restrict-req-hdr-names`: takes the odd ones out, or tells that the request is to be refused.
@@ -163,6 +181,12 @@ fn quoted(v: &[u8]) -> Cow<'_, [u8]> {
     }
     out.push(b'"');
     Cow::Owned(out)
+}
+
+/// How `h1-case-adjust` writes a name.
+fn case_of<'a>(names: &'a HashMap<String, String>, lower: &[u8]) -> Option<&'a [u8]> {
+    let name = names.get(std::str::from_utf8(lower).ok()?)?;
+    Some(name.as_bytes())
 }
 
 /// Takes `close` and `keep-alive` out of the Connection header: they concern one hop (RFC 9110 section 7.6.1).

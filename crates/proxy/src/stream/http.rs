@@ -356,7 +356,7 @@ impl Stream {
         self.info.status = local.status.unwrap_or(self.res.status).into();
         let mut out = std::mem::take(&mut self.out);
         out.clear();
-        self.res.write_to(&mut out);
+        self.write_response_head(&mut out);
         let body: &[u8] = if head_only { b"" } else { &local.body };
         let sent = client
             .io

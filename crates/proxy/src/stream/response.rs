@@ -355,7 +355,7 @@ impl Stream {
             return Ok(());
         }
         let mut out = Vec::new();
-        self.res.write_to(&mut out);
+        self.write_response_head(&mut out);
         client
             .io
             .write_all(&out, &mut client.timer, self.client_timeout_ms())

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::workers::{Stage, Worker};
 use super::{CommandLine, Event, Hurry, Master};
-use crate::command_socket::next_line;
+use crate::command_socket::{COMMAND_MAX, next_line};
 
 /// How long a connection may be silent: HAProxy's master waits as long.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -86,7 +86,7 @@ async fn connection(
         target: Target::Master,
     };
     let mut input = Vec::new();
-    while let Some(line) = next_line(&mut io, &mut input, PATIENCE).await {
+    while let Some(line) = next_line(&mut io, &mut input, PATIENCE, COMMAND_MAX).await {
         let mut out = String::new();
         let mut close = false;
         for command in split_line(&line) {

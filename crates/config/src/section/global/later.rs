@@ -177,22 +177,13 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     later("wurfl-patch-file", G, DEVICE),
 
     // the process and its masters
-    later("setcap", G, "capabilities"),
     later("shm-stats-file", G, "counters in shared memory"),
     later("shm-stats-file-max-objects", G, "counters in shared memory"),
-    later("harden.reject-privileged-ports.tcp", G, "hardening against privileged source ports"),
-    later("h1-case-adjust", G, "header case adjustment"),
-    later("h1-case-adjust-file", G, "header case adjustment"),
     later("h1-do-not-close-on-insecure-transfer-encoding", G, "the lenient forms of HTTP/1"),
-    later("prealloc-fd", G, "descriptor preallocation"),
     harmless("profiling.memory", G, "Sluice does not profile itself: use perf(1) or heaptrack(1)"),
     harmless("profiling.tasks", G, "Sluice does not profile itself: use perf(1) or heaptrack(1)"),
     harmless("warn-blocked-traffic-after", G, "there is no watchdog: rules have no loops, and regular expressions take linear time"),
     harmless("tune.defaults.purge", G, "defaults sections are not kept once the configuration is read"),
-    later("tune.renice.runtime", G, "process priorities"),
-    later("tune.renice.startup", G, "process priorities"),
-    later("tune.cli.max-payload-size", G, "the whole runtime command line"),
-    later("tune.listener.default-shards", G, "shards"),
 
     // No such setting is needed.
     harmless("noepoll", G, "epoll is the only poller Sluice has"),

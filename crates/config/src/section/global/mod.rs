@@ -1,5 +1,6 @@
 //! Keywords of the `global` section (manual chapter 3), one file a topic.
 
+mod case;
 mod cpu;
 mod environment;
 mod later;
@@ -25,6 +26,7 @@ pub(crate) static TABLES: &[&[Keyword]] = &[
     cpu::KEYWORDS,
     logging::KEYWORDS,
     stats::KEYWORDS,
+    case::KEYWORDS,
     tune::KEYWORDS,
     later::KEYWORDS,
 ];

@@ -6,7 +6,7 @@ use super::{first_time, only_text, only_time_ms, only_uint, switch};
 use crate::cx::Cx;
 use crate::files::BasePath;
 use crate::line::Line;
-use crate::model::UnixPerms;
+use crate::model::{Global, UnixPerms};
 use crate::registry::{Keyword, Sections, harmless, kw};
 
 const G: Sections = Sections::GLOBAL;
@@ -35,6 +35,15 @@ pub(super) static KEYWORDS: &[Keyword] = &[
             cx.global().pidfile = Some(file);
         }
     }),
+    kw("harden.reject-privileged-ports.tcp", G, "{ on | off }", "refuses clients whose port is below 1024", |cx, line| {
+        if let Some(on) = cx.on_off(line, line.keyword_len) { cx.global().rejects_privileged_ports = on; }
+    }),
+    kw("prealloc-fd", G, "", "has the kernel make room for all descriptors at the start", |cx, line| {
+        if cx.no_more(line, line.keyword_len) { cx.global().prealloc_fd = true; }
+    }),
+    kw("setcap", G, "<name>[,<name>...]", "rights that are kept when the user is changed", setcap),
+    kw("tune.renice.runtime", G, "<-20..19>", "the process's nice value while it serves", |cx, line| nice(cx, line, |g| &mut g.renice_runtime)),
+    kw("tune.renice.startup", G, "<-20..19>", "the process's nice value while it starts", |cx, line| nice(cx, line, |g| &mut g.renice_startup)),
     kw("quiet", G, "", "shows no message at start (like -q)", |cx, line| {
         if let Some(on) = switch(cx, line, false) { cx.global().quiet = on; }
     }),
@@ -104,6 +113,46 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     harmless("set-dumpable", G, "Sluice leaves the process's dumpable state alone; use prctl(1) or the service manager's setting")
         .doc("", "keep the process able to leave a core").no(),
 ];
+
+fn nice(cx: &mut Cx<'_>, line: &Arc<Line>, slot: fn(&mut Global) -> &mut Option<i32>) {
+    let Some(n) = cx.int(line, line.keyword_len, -20..=19) else {
+        return;
+    };
+    if cx.no_more(line, line.keyword_len + 1) {
+        *slot(cx.global()) = i32::try_from(n).ok();
+    }
+}
+
+/// The capabilities that mean something for a proxy, with the kernel's numbers (capabilities(7)).
+const CAPABILITIES: [(&str, u8); 4] = [
+    ("cap_net_bind_service", 10),
+    ("cap_net_admin", 12),
+    ("cap_net_raw", 13),
+    ("cap_sys_admin", 21),
+];
+
+fn setcap(cx: &mut Cx<'_>, line: &Arc<Line>) {
+    let word = line.keyword_len;
+    let Some(names) = only_text(cx, line, "capabilities") else {
+        return;
+    };
+    for name in names.split(',') {
+        match CAPABILITIES.iter().find(|(n, _)| *n == name) {
+            Some((_, number)) => cx.global().capabilities.push(*number),
+            None => {
+                let hint = CAPABILITIES.map(|(n, _)| n).join(", ");
+                let message = format!("'setcap' : unsupported capability '{name}'");
+                return cx.error(
+                    line,
+                    word,
+                    0..0,
+                    message,
+                    Some(format!("it is one of {hint}")),
+                );
+            }
+        }
+    }
+}
 
 fn master_worker(cx: &mut Cx<'_>, line: &Arc<Line>) {
     match line.arg(0) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{first_time, only_uint};
 use crate::cx::Cx;
 use crate::line::Line;
-use crate::model::Tune;
+use crate::model::{Shards, Tune};
 use crate::registry::{Keyword, Sections, harmless, kw, obsolete};
 
 const G: Sections = Sections::GLOBAL;
@@ -48,6 +48,19 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("tune.sndbuf.server", G, "<size>", "send buffer of server connections", |cx, line| buffer(cx, line, |t| &mut t.sndbuf_server)),
     kw("tune.notsent-lowat.client", G, "<size>", "unsent bytes above which a client connection is not writable", |cx, line| buffer(cx, line, |t| &mut t.notsent_lowat_client)),
     kw("tune.notsent-lowat.server", G, "<size>", "unsent bytes above which a server connection is not writable", |cx, line| buffer(cx, line, |t| &mut t.notsent_lowat_server)),
+    kw("tune.cli.max-payload-size", G, "<size>", "longest payload of a runtime command", |cx, line| {
+        if let Some(n) = only_size(cx, line, 0, MAX) { cx.global().tune.cli_payload_max = Some(n); }
+    }),
+    kw("tune.listener.default-shards", G, "{ <number> | by-process | by-thread | by-group }", "how many sockets share an address, where `shards` does not say", |cx, line| {
+        let word = line.keyword_len;
+        let shards = match line.word(word) {
+            // all threads are of one process and one group
+            "by-process" | "by-group" => Shards::ByGroup,
+            "by-thread" => Shards::ByThread,
+            _ => match cx.uint(line, word, 1..=1_000) { Some(n) => Shards::Count(n), None => return },
+        };
+        if cx.no_more(line, word + 1) { cx.global().tune.default_shards = shards; }
+    }),
     kw("tune.pool-high-fd-ratio", G, "<percent>", "file descriptors in use above which idle server connections are closed", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, 100) { cx.global().tune.pool_high_fd_ratio = n; }
     }),
@@ -67,7 +80,7 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     }),
     kw("tune.max-checks-per-thread", G, "<number>", "most health checks a worker runs at once; 0: no limit", |cx, line| {
         if let Some(n) = only_uint(cx, line, 0, MAX) { cx.global().tune.max_checks_per_thread = n; }
-    }).awaits("limits of concurrent checks"),
+    }),
     obsolete("tune.chksize", G, "remove it: a check reads as much as its rules need", Some(|cx, line| {
         only_uint(cx, line, 0, MAX);
     })),
