@@ -158,7 +158,8 @@ impl Cx<'_> {
             return true;
         }
         let keyword = line.keyword();
-        if TAKES_ANYTHING_BEHIND.contains(&keyword.as_str()) {
+        let in_proxy = self.section().intersects(Sections::ALL_PROXIES);
+        if in_proxy && TAKES_ANYTHING_BEHIND.contains(&keyword.as_str()) {
             let message = format!("'{keyword}' ignores the argument '{}'.", line.word(word));
             self.warn(line, word, message, Some("take it out".into()));
             return true;
