@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::cx::Cx;
 use crate::line::Line;
+use crate::registry::Sections;
 
 /// The unit a bare number has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -79,8 +79,7 @@ fn after_form(r: &StatsRequest<'_>, form: &[u8]) -> Page {
     } else {
         "DENY"
     };
-    let base = String::from_utf8_lossy(r.uri);
-    let base = base.split([';', '?']).next().unwrap_or("/");
+    let base = &r.stats.uri;
     Page {
         status: 303,
         content_type: "text/plain",

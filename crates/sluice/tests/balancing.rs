@@ -5,12 +5,14 @@
 //! records them again, `CASE=name` plays one case alone); `balancing/README.md` tells what its lines mean.
 
 mod balance;
+mod support;
 
 use std::path::{Path, PathBuf};
 
 use balance::cases::{Case, Step, read, record};
 use balance::origin::Origins;
 use balance::proxy::Proxy;
+use support::find;
 
 #[test]
 fn requests_go_where_haproxy_sends_them() {
@@ -69,11 +71,4 @@ fn check(table: &str) {
     }
     assert!(all > 0, "nothing to judge");
     assert!(wrong.is_empty(), "{wrong}");
-}
-
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    path.split(':')
-        .map(|d| Path::new(d).join(program))
-        .find(|p| p.is_file())
 }

@@ -3,11 +3,15 @@
 //!
 //! Without `haproxy` on the machine the test says so and passes nothing.
 
+mod support;
+
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use support::daemon::{Daemon, SLUICE};
+use support::find;
 
 const CONFIG: &str = "\
 global
@@ -156,8 +160,8 @@ fn answers_are_haproxys() {
         eprintln!("haproxy is not installed: the command test is skipped");
         return;
     };
-    let theirs = Proxy::start(&haproxy);
-    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
+    let theirs = start(&haproxy);
+    let ours = start(SLUICE);
     let mut wrong = String::new();
     let mut compare = |command: &str, form: fn(&str) -> String| {
         let (want, got) = (form(&theirs.ask(command)), form(&ours.ask(command)));
@@ -181,8 +185,8 @@ fn answers_are_haproxys() {
 /// What the process says of itself is what the kernel and the traffic say of it.
 #[test]
 fn the_inside_is_shown_as_it_is() {
-    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
-    let pid = ours.child.id();
+    let ours = start(SLUICE);
+    let pid = ours.pid();
     let fds = ours.ask("show fd");
     let shown = fds.lines().filter(|l| l.contains(" : ")).count();
     let open = std::fs::read_dir(format!("/proc/{pid}/fd"))
@@ -215,17 +219,15 @@ fn the_inside_is_shown_as_it_is() {
         "{activity}"
     );
     assert_eq!(ours.ask("echo a  b"), "a b\n\n");
-    let until = Instant::now() + Duration::from_secs(10);
-    while ours.ask("show info").contains("\nTasks: 0\n") && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    assert!(!ours.ask("show info").contains("\nTasks: 0\n"));
+    ours.until("no tasks are counted", |ours| {
+        !ours.ask("show info").contains("\nTasks: 0\n")
+    });
 }
 
 /// `wait` ends when the time is over, or sooner when its server can be deleted.
 #[test]
 fn waiting_ends() {
-    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
+    let ours = start(SLUICE);
     let begin = Instant::now();
     assert_eq!(ours.ask("wait 300; echo then"), "Done.\n\nthen\n\n");
     assert!(begin.elapsed() >= Duration::from_millis(300));
@@ -246,20 +248,24 @@ fn waiting_ends() {
 /// `show events ... -w` goes on until something is typed.
 #[test]
 fn events_are_followed() {
-    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
+    let ours = start(SLUICE);
     let mut io = UnixStream::connect(ours.dir.join("sock")).unwrap();
     io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     io.write_all(b"show events r -nw\n").unwrap();
     // what happens from now on is shown, what happened before is not
-    std::thread::sleep(Duration::from_millis(200));
-    ours.ask("disable server b/s1");
     let mut got = String::new();
-    while !got.contains('\n') {
+    io.set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    ours.until("nothing is shown", |ours| {
+        ours.ask("enable server b/s1; disable server b/s1");
         let mut chunk = [0; 1000];
-        let n = io.read(&mut chunk).expect("an event");
-        assert!(n > 0, "it ended: {got}");
-        got += &String::from_utf8_lossy(&chunk[..n]);
-    }
+        if let Ok(n) = io.read(&mut chunk) {
+            assert!(n > 0, "it ended: {got}");
+            got += &String::from_utf8_lossy(&chunk[..n]);
+        }
+        got.contains("is going DOWN for maintenance")
+    });
+    io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     assert!(
         got.contains("Server b/s1 is going DOWN for maintenance"),
         "{got}"
@@ -274,7 +280,7 @@ fn events_are_followed() {
 /// A command that waits for a part of Sluice says so, and what it waits for.
 #[test]
 fn what_is_missing_is_told() {
-    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")));
+    let ours = start(SLUICE);
     for (command, part) in [
         ("show ssl cert x", "TLS"),
         ("set ssl cert x", "TLS"),
@@ -327,62 +333,12 @@ fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    path.split(':')
-        .map(|d| Path::new(d).join(program))
-        .find(|p| p.is_file())
-}
-
-struct Proxy {
-    child: Child,
-    dir: PathBuf,
-}
-
-impl Proxy {
-    fn start(program: &Path) -> Proxy {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let n = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("sluice-commands-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let file = dir.join("cfg");
-        std::fs::write(&file, CONFIG.replace("DIR", dir.to_str().unwrap())).unwrap();
-        let child = Command::new(program)
-            .args(["-db", "-f"])
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(dir.join("log")).unwrap())
-            .spawn()
-            .unwrap();
-        let proxy = Proxy { child, dir };
-        let until = Instant::now() + Duration::from_secs(10);
-        while UnixStream::connect(proxy.dir.join("f")).is_err() {
-            let log = || std::fs::read_to_string(proxy.dir.join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "{program:?}: {}", log());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        // the first checks fail, and have failed when this returns
-        while !proxy.ask("show stat checked 4 1").contains("L4CON") {
-            assert!(Instant::now() < until, "{program:?} does not check");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        proxy
-    }
-
-    fn ask(&self, command: &str) -> String {
-        let mut io = UnixStream::connect(self.dir.join("sock")).unwrap();
-        io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        io.write_all(format!("{command}\n").as_bytes()).unwrap();
-        let mut out = String::new();
-        let _ = io.read_to_string(&mut out);
-        out
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
+/// A proxy whose first checks have failed.
+fn start(program: impl AsRef<Path>) -> Daemon {
+    let daemon = Daemon::started(program, Daemon::fresh_dir(), CONFIG, "f");
+    let daemon = daemon.unwrap_or_else(|said| panic!("it does not start: {said}"));
+    daemon.until("it does not check", |d| {
+        d.ask("show stat checked 4 1").contains("L4CON")
+    });
+    daemon
 }

@@ -3,12 +3,13 @@
 //!
 //! Without `haproxy` on the machine the test says so and passes nothing.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+mod support;
+
+use std::path::Path;
+
+use support::daemon::{Daemon, READY, SLUICE, free_port};
+use support::find;
+use support::http::{Origin, exchange};
 
 /// The frontends, each with its rules; `{addr}` is filled in, `{origin}` is the server behind them.
 const CONFIG: &str = include_str!("differential.cfg");
@@ -111,10 +112,9 @@ fn sluice_answers_as_haproxy_does() {
         eprintln!("haproxy is not installed: the differential test is skipped");
         return;
     };
-    let sluice = PathBuf::from(env!("CARGO_BIN_EXE_sluice"));
     let origin = Origin::start();
     let theirs = Proxy::start(&haproxy, &origin);
-    let ours = Proxy::start(&sluice, &origin);
+    let ours = Proxy::start(Path::new(SLUICE), &origin);
     let compare = |(frontend, bytes): &(&str, &[u8])| {
         // that a connection stays open shows in time only: on a busy machine either side may look so
         let (mut want, mut got) = (String::new(), String::new());
@@ -152,26 +152,15 @@ fn sluice_answers_as_haproxy_does() {
     );
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    path.split(':')
-        .map(|d| Path::new(d).join(program))
-        .find(|p| p.is_file())
-}
-
 /// A proxy on ports of its own.
 struct Proxy {
-    child: Child,
+    _daemon: Daemon,
     ports: Vec<(String, u16)>,
-    dir: PathBuf,
 }
 
 impl Proxy {
     fn start(program: &Path, origin: &Origin) -> Proxy {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("sluice-diff-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = Daemon::fresh_dir();
         std::fs::write(
             dir.join("503.http"),
             "HTTP/1.1 503 Nope\r\nContent-Type: text/x\r\nX-File: 1\r\n\r\nout\n",
@@ -179,7 +168,7 @@ impl Proxy {
         .unwrap();
         let mut text = CONFIG
             .replace("{origin}", &format!("127.0.0.1:{}", origin.port))
-            .replace("{dir}", dir.to_str().unwrap());
+            .replace("{dir}", "DIR");
         let mut ports = Vec::new();
         while let Some(at) = text.find("{addr:") {
             let end = at + text[at..].find('}').unwrap();
@@ -188,233 +177,14 @@ impl Proxy {
             text.replace_range(at..=end, &format!("127.0.0.1:{port}"));
             ports.push((name, port));
         }
-        let file = dir.join("cfg");
-        std::fs::write(&file, text).unwrap();
-        let log = std::fs::File::create(dir.join("log")).unwrap();
-        let child = Command::new(program)
-            .arg("-db")
-            .arg("-f")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let p = Proxy { child, ports, dir };
-        let until = Instant::now() + Duration::from_secs(10);
-        for (_, port) in &p.ports {
-            while TcpStream::connect(("127.0.0.1", *port)).is_err() {
-                let log = || std::fs::read_to_string(p.dir.join("log")).unwrap_or_default();
-                assert!(
-                    Instant::now() < until,
-                    "{program:?} does not listen: {}",
-                    log()
-                );
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        }
-        p
+        let daemon = Daemon::started(program, dir, &(text + READY), "ready");
+        let _daemon = daemon.unwrap_or_else(|said| panic!("{program:?} does not start: {said}"));
+        Proxy { _daemon, ports }
     }
 
     /// Sends the bytes and describes what came back.
     fn play(&self, frontend: &str, bytes: &[u8]) -> String {
         let port = self.ports.iter().find(|(n, _)| n == frontend).unwrap().1;
-        let mut io = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        io.set_read_timeout(Some(Duration::from_millis(700)))
-            .unwrap();
-        io.write_all(bytes).unwrap();
-        let mut got = Vec::new();
-        let mut chunk = [0; 65536];
-        let fate = loop {
-            match io.read(&mut chunk) {
-                Ok(0) => break "closed",
-                Ok(n) => got.extend_from_slice(&chunk[..n]),
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-                    ) =>
-                {
-                    break "open";
-                }
-                Err(_) => break "reset",
-            }
-        };
-        // a close and a reset after the answer look the same to a client that has it
-        let fate = if fate == "reset" && !got.is_empty() {
-            "closed"
-        } else {
-            fate
-        };
-        format!("{}[{fate}]", describe(&got))
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
-
-/// Heads with their headers in lower case and sorted, bodies as they are.
-fn describe(mut bytes: &[u8]) -> String {
-    let mut out = String::new();
-    while let Some(end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
-        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-        let mut lines = head.split("\r\n");
-        out.push_str(lines.next().unwrap_or_default());
-        out.push('\n');
-        let mut headers: Vec<String> = lines
-            .map(|l| {
-                l.split_once(':').map_or(l.to_string(), |(n, v)| {
-                    format!("{}:{}", n.to_ascii_lowercase(), v.trim())
-                })
-            })
-            .collect();
-        headers.sort();
-        let length = headers
-            .iter()
-            .find_map(|h| h.strip_prefix("content-length:")?.parse::<usize>().ok());
-        for h in headers {
-            out.push_str(&h);
-            out.push('\n');
-        }
-        bytes = &bytes[end + 4..];
-        let body = length.unwrap_or(0).min(bytes.len());
-        // an answer to HEAD is followed by the next head, not by the body it announces
-        let body = if bytes.starts_with(b"HTTP/1.") {
-            0
-        } else {
-            body
-        };
-        out.push_str(&format!("{}\n", bytes[..body].escape_ascii()));
-        bytes = &bytes[body..];
-    }
-    out.push_str(&bytes.escape_ascii().to_string());
-    out
-}
-
-/// The server behind the proxies: echoes the request's head, or misbehaves as the path asks.
-struct Origin {
-    port: u16,
-}
-
-impl Origin {
-    fn start() -> Origin {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        std::thread::spawn(move || {
-            for io in listener.incoming().flatten() {
-                std::thread::spawn(move || serve(io));
-            }
-        });
-        Origin { port }
-    }
-}
-
-fn serve(mut io: TcpStream) {
-    let mut buf = Vec::new();
-    let mut chunk = [0; 65536];
-    loop {
-        let end = loop {
-            if let Some(at) = buf.windows(4).position(|w| w == b"\r\n\r\n") {
-                break at + 4;
-            }
-            match io.read(&mut chunk) {
-                Ok(n) if n > 0 => buf.extend_from_slice(&chunk[..n]),
-                _ => return,
-            }
-        };
-        let head: Vec<u8> = buf.drain(..end).collect();
-        let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
-        let length = text
-            .split("\r\n")
-            .find_map(|l| {
-                l.strip_prefix("content-length:")?
-                    .trim()
-                    .parse::<usize>()
-                    .ok()
-            })
-            .unwrap_or(0);
-        let chunked = text.contains("transfer-encoding: chunked");
-        while buf.len() < length || (chunked && !buf.ends_with(b"0\r\n\r\n")) {
-            match io.read(&mut chunk) {
-                Ok(n) if n > 0 => buf.extend_from_slice(&chunk[..n]),
-                _ => return,
-            }
-        }
-        let body: Vec<u8> = if chunked {
-            std::mem::take(&mut buf)
-        } else {
-            buf.drain(..length).collect()
-        };
-        let path = text.split(' ').nth(1).unwrap_or("").to_string();
-        let fixed: Option<&[u8]> = match path.as_str() {
-            "/origin/junk" => Some(b"hello\r\n\r\n"),
-            "/origin/close" => Some(b""),
-            "/origin/cut" => Some(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"),
-            "/origin/nolen" => Some(b"HTTP/1.1 200 OK\r\n\r\nabc"),
-            "/origin/twolen" => {
-                Some(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
-            }
-            "/origin/space" => Some(b"HTTP/1.1 200 OK\r\nX : 1\r\nContent-Length: 0\r\n\r\n"),
-            _ => None,
-        };
-        if let Some(answer) = fixed {
-            let _ = io.write_all(answer);
-            return;
-        }
-        let answer: Vec<u8> = match path.as_str() {
-            "/origin/silent" => {
-                // longer than the proxies' `timeout server`
-                let _ = io.read(&mut chunk);
-                return;
-            }
-            "/origin/chunked" => {
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
-                    .to_vec()
-            }
-            "/origin/204" => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
-            "/origin/304" => b"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n".to_vec(),
-            "/origin/100" => {
-                b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-                    .to_vec()
-            }
-            _ => {
-                let mut lines: Vec<String> =
-                    text.trim_end().split("\r\n").map(String::from).collect();
-                lines[1..].sort();
-                // addresses and ports differ between the two proxies
-                let seen = lines.join("|")
-                    + "|"
-                    + &String::from_utf8_lossy(&body).escape_debug().to_string();
-                let set_cookie = if path.starts_with("/setcookie") {
-                    "Set-Cookie: app=1\r\n"
-                } else {
-                    ""
-                };
-                let mut a = format!(
-                    "HTTP/1.1 200 OK\r\n{set_cookie}Content-Length: {}\r\n\r\n",
-                    seen.len()
-                )
-                .into_bytes();
-                if !text.starts_with("head") {
-                    a.extend_from_slice(seen.as_bytes());
-                }
-                a
-            }
-        };
-        if io.write_all(&answer).is_err() || text.contains("connection: close") {
-            return;
-        }
+        exchange(port, bytes)
     }
 }

@@ -5,13 +5,16 @@
 //! them again, `CASE=name` plays one); their lines are explained in `exchanges/README.md`.
 
 mod exchange;
+mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use exchange::case::{Case, File};
 use exchange::play::Proxy;
+use support::daemon::SLUICE;
+use support::find;
 
 #[test]
 fn messages_are_haproxys() {
@@ -101,15 +104,12 @@ fn check(name: &str) {
     if file.cases.is_empty() {
         return;
     }
-    let haproxy = ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy"]
-        .map(PathBuf::from)
-        .into_iter()
-        .find(|p| p.is_file());
+    let haproxy = find("haproxy");
     if haproxy.is_none() {
         eprintln!("haproxy is not installed: only what is recorded of it is compared");
     }
     let theirs = haproxy.map(|program| Proxy::start(&program, &file));
-    let ours = Proxy::start(Path::new(env!("CARGO_BIN_EXE_sluice")), &file);
+    let ours = Proxy::start(Path::new(SLUICE), &file);
     if std::env::var("UPDATE").is_ok() {
         let theirs = theirs.expect("haproxy is needed to record its outcomes");
         assert!(std::env::var("CASE").is_err(), "UPDATE records whole files");

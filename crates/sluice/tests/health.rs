@@ -3,13 +3,16 @@
 //!
 //! Without `haproxy` on the machine the test says so and passes nothing.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use support::daemon::{Daemon, SLUICE};
+use support::find;
 
 /// What a server does with a connection.
 #[derive(Debug, Clone, Copy)]
@@ -145,14 +148,14 @@ fn checks_say_what_haproxys_say() {
         eprintln!("haproxy is not installed: the health test is skipped");
         return;
     };
-    let sluice = PathBuf::from(env!("CARGO_BIN_EXE_sluice"));
+    let sluice = Path::new(SLUICE);
     let ports: Vec<u16> = CASES.iter().map(|c| start(c.2)).collect();
     // on a busy machine a check may take too long: each case has to agree in one of some plays
     let mut wrong = BTreeMap::new();
     for play in 0..PLAYS {
         let (theirs, ours) = std::thread::scope(|scope| {
             let theirs = scope.spawn(|| watch(&haproxy, &ports));
-            (theirs.join(), watch(&sluice, &ports))
+            (theirs.join(), watch(sluice, &ports))
         });
         let differ = differences(&theirs.expect("haproxy runs"), &ours);
         wrong = match play {
@@ -217,22 +220,11 @@ fn differences(
     wrong
 }
 
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    path.split(':')
-        .map(|d| Path::new(d).join(program))
-        .find(|p| p.is_file())
-}
-
 /// Runs a proxy for a while: by backend its log lines and the columns of its server.
 fn watch(program: &Path, ports: &[u16]) -> BTreeMap<String, String> {
     let name = program.file_name().unwrap().to_str().unwrap();
-    let dir = std::env::temp_dir().join(format!("sluice-health-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
     let log = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut text = HEAD
-        .replace("DIR", dir.to_str().unwrap())
-        .replace("LOG", &log.local_addr().unwrap().port().to_string());
+    let mut text = HEAD.replace("LOG", &log.local_addr().unwrap().port().to_string());
     for (k, (lines, settings, _)) in CASES.iter().enumerate() {
         text += &format!("backend b{k}\n");
         for line in lines.split(';').filter(|l| !l.is_empty()) {
@@ -241,17 +233,7 @@ fn watch(program: &Path, ports: &[u16]) -> BTreeMap<String, String> {
         text += &format!("    server s0 127.0.0.1:{} {settings}\n", ports[k])
             .replace("PORT", &ports[k].to_string());
     }
-    let file = dir.join("cfg");
-    std::fs::write(&file, text).unwrap();
-    let errors = std::fs::File::create(dir.join("log")).unwrap();
-    let child = Command::new(program)
-        .args(["-db", "-f"])
-        .arg(&file)
-        .stdout(Stdio::null())
-        .stderr(errors)
-        .spawn()
-        .unwrap();
-    let mut child = Running(child);
+    let mut daemon = Daemon::run(program, Daemon::fresh_dir(), &text);
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     let until = Instant::now() + RUN;
     let mut datagram = [0; 8192];
@@ -272,18 +254,13 @@ fn watch(program: &Path, ports: &[u16]) -> BTreeMap<String, String> {
         *found.entry(backend).or_default() +=
             &format!("{priority}> {}\n", without_times(text.trim_end()));
     }
-    assert!(
-        child.0.try_wait().unwrap().is_none(),
-        "{name} ended: {}",
-        std::fs::read_to_string(dir.join("log")).unwrap()
-    );
-    let socket = dir.join("sock");
-    let state = command(&socket, "show servers state");
+    assert!(!daemon.has_ended(), "{name} ended: {}", daemon.said());
+    let state = daemon.ask("show servers state");
     // while a check runs, the columns say less: each server's row is taken from a moment when none does
     let (mut head, mut at_rest) = (String::new(), BTreeMap::new());
     let until = Instant::now() + RUN;
     while at_rest.len() < CASES.len() && Instant::now() < until {
-        let stat = command(&socket, "show stat -1 4 -1");
+        let stat = daemon.ask("show stat -1 4 -1");
         let mut rows = stat.lines().filter(|r| !r.is_empty());
         head = rows.next().unwrap_or_default().to_owned();
         for row in rows.filter(|r| !r.contains(",* ")) {
@@ -315,7 +292,6 @@ fn watch(program: &Path, ports: &[u16]) -> BTreeMap<String, String> {
         values[18] = "*";
         *found.entry(values[1].to_owned()).or_default() += &format!("{}\n", values.join(" "));
     }
-    let _ = std::fs::remove_dir_all(&dir);
     found
 }
 
@@ -345,15 +321,6 @@ const COLUMNS: [&str; 24] = [
     "throttle",
     "uweight",
 ];
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The backend that a line is about: the word before `/s0`, or the one before ` has no server`.
 fn backend_of(text: &str) -> Option<String> {
@@ -387,15 +354,6 @@ fn fields(row: &str) -> Vec<String> {
             c => out.last_mut().unwrap().push(c),
         }
     }
-    out
-}
-
-fn command(socket: &Path, text: &str) -> String {
-    let mut io = UnixStream::connect(socket).unwrap();
-    io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    io.write_all(format!("{text}\n").as_bytes()).unwrap();
-    let mut out = String::new();
-    let _ = io.read_to_string(&mut out);
     out
 }
 

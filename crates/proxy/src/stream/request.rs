@@ -295,6 +295,9 @@ impl Stream {
         let Some(stats) = p.stats.as_ref().filter(|s| s.enabled) else {
             return false;
         };
+        if !matches!(self.req.method, Method::Get | Method::Head | Method::Post) {
+            return false;
+        }
         let rest = self
             .req
             .path_and_query()

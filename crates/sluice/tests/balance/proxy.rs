@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::cases::{Action, Answers, Case, Request, Step};
 use super::origin::{HOLD, Origins, Shared};
+use crate::support::daemon::Daemon;
 
 /// The longest anything may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -30,8 +30,7 @@ defaults
 ";
 
 pub struct Proxy {
-    child: Child,
-    dir: PathBuf,
+    daemon: Daemon,
     /// The servers' ports.
     ports: Vec<u16>,
     /// The agents' ports by case, then server.
@@ -60,8 +59,6 @@ impl Proxy {
     pub fn start(program: &Path, cases: &[Case], origins: &Origins) -> Proxy {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let tag = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("sluice-balance-{}-{tag}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
         let mut text = HEAD.to_owned();
         let mut agents = Vec::new();
         for (k, case) in cases.iter().enumerate() {
@@ -82,37 +79,16 @@ impl Proxy {
             }
             agents.push(own);
         }
-        let file = dir.join("cfg");
-        std::fs::write(&file, text.replace("DIR", dir.to_str().unwrap())).unwrap();
-        let log = std::fs::File::create(dir.join("log")).unwrap();
-        let child = Command::new(program)
-            .arg("-db")
-            .arg("-f")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let mut proxy = Proxy {
-            child,
-            dir,
+        // the last of the listeners is there when all are
+        let last = format!("c{}", cases.len() - 1);
+        let daemon = Daemon::started(program, Daemon::fresh_dir(), &text, &last);
+        Proxy {
+            daemon: daemon.unwrap_or_else(|said| panic!("{program:?}: {said}")),
             ports: origins.ports.clone(),
             agents,
             shared: origins.shared.clone(),
             tag,
-        };
-        let until = Instant::now() + PATIENCE;
-        // the command socket is there from the start, the last of the listeners when all are
-        let last = proxy.dir.join(format!("c{}", cases.len() - 1));
-        for socket in [proxy.dir.join("sock"), last] {
-            while UnixStream::connect(&socket).is_err() {
-                let gone = proxy.child.try_wait().unwrap().is_some();
-                let log = || std::fs::read_to_string(proxy.dir.join("log")).unwrap_or_default();
-                assert!(!gone && Instant::now() < until, "{program:?}: {}", log());
-                std::thread::sleep(Duration::from_millis(10));
-            }
         }
-        proxy
     }
 
     pub fn play_all(&self, cases: &[Case]) -> Answers {
@@ -228,7 +204,11 @@ impl Proxy {
                         SETTLE
                     };
                 loop {
-                    let answer = self.command(&text).trim().replace(&format!("c{at}"), "BE");
+                    let answer = self
+                        .daemon
+                        .ask(&text)
+                        .trim()
+                        .replace(&format!("c{at}"), "BE");
                     let done = step.expect.as_ref() == Some(&answer);
                     if !*late || done || Instant::now() > until {
                         return answer;
@@ -276,7 +256,7 @@ impl Proxy {
             text += &format!("Content-Length: {}\r\n", body.len());
         }
         text += &format!("\r\n{body}");
-        let mut io = UnixStream::connect(self.dir.join(format!("c{at}"))).unwrap();
+        let mut io = UnixStream::connect(self.daemon.dir.join(format!("c{at}"))).unwrap();
         io.set_read_timeout(Some(PATIENCE)).unwrap();
         io.write_all(text.as_bytes()).unwrap();
         io
@@ -292,7 +272,7 @@ impl Proxy {
         };
         let until = Instant::now() + most;
         loop {
-            let stat = self.command(&format!("show stat c{at} 6 -1"));
+            let stat = self.daemon.ask(&format!("show stat c{at} 6 -1"));
             let rows = stat.lines().skip(1).filter(|l| !l.is_empty());
             let told = rows.map(|l| {
                 let mut columns = l.split(',').skip(1);
@@ -317,27 +297,10 @@ impl Proxy {
 
     /// A number of the backend's row.
     fn backend(&self, at: usize, column: usize) -> usize {
-        let stat = self.command(&format!("show stat c{at} 2 -1"));
+        let stat = self.daemon.ask(&format!("show stat c{at} 2 -1"));
         let row = stat.lines().find(|l| l.contains(",BACKEND,"));
         let number = row.and_then(|l| l.split(',').nth(column)?.parse().ok());
         number.unwrap_or_else(|| panic!("no backend in {stat}"))
-    }
-
-    fn command(&self, text: &str) -> String {
-        let mut io = UnixStream::connect(self.dir.join("sock")).unwrap();
-        io.set_read_timeout(Some(PATIENCE)).unwrap();
-        io.write_all(format!("{text}\n").as_bytes()).unwrap();
-        let mut out = String::new();
-        let _ = io.read_to_string(&mut out);
-        out
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 

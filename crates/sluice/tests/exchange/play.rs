@@ -1,16 +1,14 @@
 //! A proxy with a frontend and a backend for each case, and a case played through it.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::{TcpListener, UdpSocket};
+use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::case::{Case, File, Step};
 use super::peers::{Conn, Origin};
 use super::text::tidy_log;
+use crate::support::daemon::{Daemon, READY};
 
 /// The longest an outcome that is known is waited for.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -19,8 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const SETTLED: Duration = Duration::from_millis(60);
 
 pub struct Proxy {
-    child: Child,
-    dir: PathBuf,
+    _daemon: Daemon,
     peers: Vec<Peers>,
 }
 
@@ -45,10 +42,7 @@ impl Proxy {
     }
 
     fn try_start(program: &Path, file: &File) -> Result<Proxy, String> {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("sluice-exchange-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory");
+        let dir = Daemon::fresh_dir();
         let page = "HTTP/1.1 503 Sorry\r\nContent-Type: text/x\r\nX-File: 1\r\nContent-Length: 4\r\n\r\nout\n";
         std::fs::write(dir.join("503.http"), page).expect("an error page");
         let local = || TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -80,7 +74,6 @@ impl Proxy {
                 // a port below 1024 that nothing has
                 ("DEAD", "127.0.0.1:1".to_string()),
                 ("LOGADDR", log),
-                ("DIR", dir.to_string_lossy().into_owned()),
             ];
             let configuration = configuration(case, these.port);
             let fill = |text: String, (from, to): &(&str, String)| text.replace(from, to);
@@ -88,34 +81,12 @@ impl Proxy {
             peers.push(these);
             held.push(front);
         }
-        // what answers here has all its listeners, and nobody's connection was used to see it
-        let ready = local();
-        let ready_port = port(&ready);
-        text.push_str(&format!(
-            "frontend ready\n mode http\n bind 127.0.0.1:{ready_port}\n monitor-uri /ready\n"
-        ));
-        held.push(ready);
-        let cfg = dir.join("cfg");
-        std::fs::write(&cfg, text).expect("the configuration");
-        let said = std::fs::File::create(dir.join("said")).expect("a file");
         drop(held);
-        let child = Command::new(program)
-            .arg("-db")
-            .arg("-f")
-            .arg(&cfg)
-            .stdout(Stdio::null())
-            .stderr(said)
-            .spawn()
-            .expect("start the proxy");
-        let mut proxy = Proxy { child, dir, peers };
-        let until = Instant::now() + Duration::from_secs(10);
-        while !answers(ready_port) {
-            if proxy.child.try_wait().is_ok_and(|s| s.is_some()) || Instant::now() > until {
-                return Err(std::fs::read_to_string(proxy.dir.join("said")).unwrap_or_default());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(proxy)
+        let daemon = Daemon::started(program, dir, &(text + READY), "ready")?;
+        Ok(Proxy {
+            _daemon: daemon,
+            peers,
+        })
     }
 
     /// Plays a case and gives its outcome. When the outcome is known this is over as soon as it is there.
@@ -197,25 +168,6 @@ impl Proxy {
             read_logs(&peers.log, &mut logs);
         }
     }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
-}
-
-/// Whether `/ready` is answered on a port.
-fn answers(port: u16) -> bool {
-    let Ok(mut io) = TcpStream::connect(("127.0.0.1", port)) else {
-        return false;
-    };
-    let mut first = [0; 12];
-    io.set_read_timeout(Some(PATIENCE)).expect("an option");
-    let asked = io.write_all(b"GET /ready HTTP/1.0\r\n\r\n");
-    asked.is_ok() && io.read_exact(&mut first).is_ok() && &first == b"HTTP/1.1 200"
 }
 
 fn read_logs(socket: &UdpSocket, into: &mut Vec<String>) {

@@ -1,5 +1,8 @@
-//! What the end-to-end tables need: the tables themselves, the proxies that answer, the peers they talk to.
+//! What the end-to-end tests share: proxies that run, what they answer to bytes, and the tables with the peers they talk to.
+#![allow(dead_code, reason = "each test uses its part")]
 
+pub mod daemon;
+pub mod http;
 pub mod play;
 pub mod table;
 

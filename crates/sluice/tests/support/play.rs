@@ -4,12 +4,10 @@
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
+use super::daemon::Daemon;
 use super::table::{Answers, Case, Expect, Item, Row, Table};
 
 /// Between the values of a body or a log line.
@@ -22,8 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOG_PATIENCE: Duration = Duration::from_secs(3);
 
 pub struct Proxy {
-    child: Child,
-    dir: PathBuf,
+    _daemon: Daemon,
     /// The port and the log socket of each case.
     peers: Vec<(u16, UdpSocket)>,
     is_sluice: bool,
@@ -48,49 +45,28 @@ impl Proxy {
     }
 
     fn try_start(program: &Path, table: &Table, is_sluice: bool) -> Result<Proxy, String> {
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let n = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("sluice-table-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory");
+        let dir = Daemon::fresh_dir();
         for (name, content) in &table.files {
             std::fs::write(dir.join(name), content).expect("a file");
         }
         let mut ports = Ports::default();
         let (text, peers) = configuration(table, is_sluice, &mut ports);
-        let text = text.replace("DIR", dir.to_str().expect("a path"));
-        std::fs::write(dir.join("cfg"), &text).expect("the configuration");
-        let said = std::fs::File::create(dir.join("said")).expect("a file");
         drop(ports);
-        let child = Command::new(program)
-            .arg("-db")
-            .arg("-f")
-            .arg(dir.join("cfg"))
-            .env("SLUICE_TABLE", "a value")
-            .stdout(Stdio::null())
-            .stderr(said)
-            .spawn()
-            .expect("start the proxy");
-        let mut proxy = Proxy {
-            child,
-            dir,
-            peers,
-            is_sluice,
-        };
-        let until = Instant::now() + PATIENCE;
-        while UnixStream::connect(proxy.dir.join("ready")).is_err() {
-            let ended = proxy.child.try_wait().expect("its state").is_some();
-            if ended || Instant::now() > until {
-                let said = std::fs::read_to_string(proxy.dir.join("said")).unwrap_or_default();
+        match Daemon::started(program, dir.clone(), &text, "ready") {
+            Ok(daemon) => Ok(Proxy {
+                _daemon: daemon,
+                peers,
+                is_sluice,
+            }),
+            Err(said) => {
                 let accused = text
                     .lines()
                     .enumerate()
                     .filter(|(n, _)| said.contains(&format!("cfg:{}]", n + 1)));
                 let accused: String = accused.map(|(n, l)| format!("{:4} {l}\n", n + 1)).collect();
-                return Err(format!("{said}\n{accused}configuration: {:?}", proxy.dir));
+                Err(format!("{said}\n{accused}configuration: {dir:?}"))
             }
-            std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(proxy)
     }
 
     /// Plays each case once, in order.
@@ -183,16 +159,6 @@ fn configuration(
     }
     text += "frontend ready\n  bind unix@DIR/ready\n";
     (text, peers)
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.dir);
-        }
-    }
 }
 
 impl Case {
