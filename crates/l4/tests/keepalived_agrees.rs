@@ -84,8 +84,7 @@ fn the_corpus_is_still_what_keepalived_says() {
         eprintln!("skipped: keepalived or eth0 is not here");
         return;
     }
-    // A sample: each run of the program costs a few milliseconds, and all have been asked when the corpus was made.
-    for (expect, name, text) in corpus().into_iter().step_by(7) {
+    for (expect, name, text) in corpus() {
         let mut file = tempfile(name);
         file.1.write_all(text.as_bytes()).expect("temporary file");
         let status = Command::new("keepalived")

@@ -120,6 +120,10 @@ pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
     {
         mac[5] = vrid;
     }
+    // keepalived.conf(5) does not say so, but whoever says MASTER and no priority is taken for the owner.
+    if i.state_master {
+        i.priority.get_or_insert(255);
+    }
     let strict = i.strict.unwrap_or(globals.strict);
     if strict && !super::vrrp::strict::enforce(i, &globals, &mut say) {
         return;

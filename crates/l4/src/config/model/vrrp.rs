@@ -179,7 +179,7 @@ pub struct VrrpInstance {
     pub interface: Option<String>,
     pub version: Option<u8>,
     pub vrid: Option<u8>,
-    /// 0 until it is set; the default is 100.
+    /// The default is 100; with `state MASTER` it is 255.
     pub priority: Option<u8>,
     pub advert_interval_us: u64,
     pub authentication: Option<Authentication>,

@@ -140,6 +140,7 @@ mod tests {
         let i = check("priority 255\nstate MASTER", None);
         assert!(i.state_master);
         assert_eq!(i.accept, Some(true));
+        assert_eq!(check("state MASTER", None).priority, Some(255));
         assert_eq!(check("strict_mode off", None).accept, Some(true));
         check("version 3\nvirtual_ipaddress {\n fe80::1\n}", None);
         check("nopreempt", None);
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn what_they_do_not_have_is_put_right() {
         let dubious = |part| Some((Severity::Dubious, part));
-        let i = check("state MASTER", dubious("MASTER"));
+        let i = check("state MASTER\npriority 254", dubious("MASTER"));
         assert!(!i.state_master);
         let auth = "authentication {\n auth_type PASS\n auth_pass x\n}";
         assert_eq!(check(auth, dubious("authentication")).authentication, None);
