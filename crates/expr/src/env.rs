@@ -340,6 +340,8 @@ pub enum Gauge {
     CpuUsageProc,
     CpuUsageThread,
     CpuUsageGroup,
+    /// `tune.bufsize`.
+    BufferSize,
     ThreadGroup,
     /// The `id` of the proxy.
     PuId(ProxyId),

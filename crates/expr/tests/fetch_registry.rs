@@ -34,7 +34,6 @@ fn only_other_parts_of_sluice_are_waited_for() {
         waiting,
         [
             "FastCGI",
-            "HAProxy's HTX buffers",
             "QUIC",
             "SPOE",
             "TLS",

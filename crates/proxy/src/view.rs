@@ -17,6 +17,7 @@ pub fn gauge(rt: &Runtime, what: Gauge, now_ms: u64) -> Option<i64> {
         Gauge::Stopping => rt.is_stopping().into(),
         Gauge::UptimeSec => (now_ms.saturating_sub(rt.started.mono_us / 1000) / 1000) as i64,
         Gauge::ThreadId => 0,
+        Gauge::BufferSize => i64::try_from(rt.model.global.tune.bufsize).ok()?,
         Gauge::NbThread => rt.workers.into(),
         Gauge::Pid => rt.pid.into(),
         Gauge::NbSrv(p) => proxy(p)?.usable_servers().into(),

@@ -40,7 +40,7 @@ impl<'a> Cx<'a> {
         };
         match parse(&ctx, acls) {
             Ok(parsed) => {
-                let fetches = ["req.body", "res.body"];
+                let fetches = ["req.body", "res.body", "internal.htx"];
                 if line
                     .words
                     .iter()

@@ -29,23 +29,6 @@ later! { FASTCGI, "FastCGI":
     "fcgi.index" () -> Str, REQUEST;
 }
 
-later! { HAPROXY_S_HTX_BUFFERS, "HAProxy's HTX buffers":
-    "internal.htx.data" () -> Sint, MESSAGE;
-    "internal.htx.free" () -> Sint, MESSAGE;
-    "internal.htx.free_data" () -> Sint, MESSAGE;
-    "internal.htx.has_eom" () -> Bool, MESSAGE;
-    "internal.htx.nbblks" () -> Sint, MESSAGE;
-    "internal.htx.size" () -> Sint, MESSAGE;
-    "internal.htx.used" () -> Sint, MESSAGE;
-    "internal.htx_blk.data" (Str) -> Bin, MESSAGE;
-    "internal.htx_blk.hdrname" (Str) -> Str, MESSAGE;
-    "internal.htx_blk.hdrval" (Str) -> Str, MESSAGE;
-    "internal.htx_blk.size" (Str) -> Sint, MESSAGE;
-    "internal.htx_blk.start_line" (Str) -> Str, MESSAGE;
-    "internal.htx_blk.type" (Str) -> Str, MESSAGE;
-    "internal.strm.is_htx" () -> Bool, PROCESS;
-}
-
 later! { MULTIPLEXED_PROTOCOLS, "multiplexed protocols":
     "bs.aborted" () -> Sint, RESPONSE_KEPT;
     "bs.debug_str" (; Sint) -> Str, RESPONSE_KEPT;
@@ -341,7 +324,6 @@ later! { TLS, "TLS":
 pub(super) const TABLES: &[&[super::FetchDef]] = &[
     COMPRESSION,
     FASTCGI,
-    HAPROXY_S_HTX_BUFFERS,
     MULTIPLEXED_PROTOCOLS,
     QUIC,
     SPOE,

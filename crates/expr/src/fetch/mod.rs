@@ -99,6 +99,7 @@ mod cookie;
 mod distcc;
 mod header;
 mod hello;
+mod htx;
 mod later;
 mod line;
 mod page;
@@ -132,6 +133,7 @@ const TOPICS: &[(&str, &[FetchDef])] = &[
     ("Bodies", body::DEFS),
     ("Authentication", auth::DEFS),
     ("Stream", stream::DEFS),
+    ("For developers", htx::DEFS),
 ];
 
 static SORTED: LazyLock<Vec<&'static FetchDef>> = LazyLock::new(|| {
