@@ -37,10 +37,7 @@ const UNREAD: &[(&str, &str)] = &[
     // the keyword stops the start
     ("CheckExpect::tout_status", "tout-status"),
     ("CheckParams::via_socks4", "check-via-socks4"),
-    ("Bind::namespace", "bind ... namespace"),
     ("Bind::alpn", "bind ... alpn"),
-    ("Server::tcp_md5sig", "server ... tcp-md5sig"),
-    ("Server::namespace", "server ... namespace"),
     ("Server::log_bufsize", "server ... log-bufsize"),
     // the keyword warns that it has no effect
     ("Global::http_err_codes", "http-err-codes"),

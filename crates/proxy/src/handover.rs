@@ -172,11 +172,13 @@ impl Inherited {
     /// The sockets that listen at an address; they belong to the caller now.
     pub fn claim(&mut self, addr: &ListenAddr, bind: Option<&Bind>) -> Vec<Socket> {
         let interface = bind.and_then(|b| b.interface.as_deref()).unwrap_or("");
+        let namespace = bind.and_then(|b| b.namespace.as_deref()).unwrap_or("");
+        let wanted = place(namespace, interface);
         let mut claimed = Vec::new();
         let mut k = 0;
         while k < self.sockets.len() {
             let (socket, on) = &self.sockets[k];
-            if on == interface && listens_at(socket, addr) {
+            if *on == wanted && listens_at(socket, addr) {
                 claimed.push(self.sockets.swap_remove(k).0);
             } else {
                 k += 1;
@@ -193,7 +195,15 @@ impl Inherited {
     }
 }
 
-/// The interfaces' names of `n` sockets' descriptions.
+/// A namespace and an interface as one name: a slash is in neither.
+fn place(namespace: &str, interface: &str) -> String {
+    match namespace {
+        "" => interface.to_owned(),
+        _ => format!("{namespace}/{interface}"),
+    }
+}
+
+/// The namespaces' and interfaces' names of `n` sockets' descriptions.
 fn interfaces(mut text: &[u8], n: usize) -> Option<Vec<String>> {
     fn name<'a>(text: &mut &'a [u8]) -> Option<&'a [u8]> {
         let (len, rest) = text.split_first()?;
@@ -203,8 +213,9 @@ fn interfaces(mut text: &[u8], n: usize) -> Option<Vec<String>> {
     }
     let mut out = Vec::new();
     for _ in 0..n {
-        name(&mut text)?;
-        out.push(String::from_utf8_lossy(name(&mut text)?).into_owned());
+        let namespace = String::from_utf8_lossy(name(&mut text)?);
+        let interface = String::from_utf8_lossy(name(&mut text)?);
+        out.push(place(&namespace, &interface));
         text = text.get(4..)?;
     }
     Some(out)

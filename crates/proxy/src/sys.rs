@@ -199,6 +199,71 @@ pub fn set_int(fd: &impl AsRawFd, level: i32, name: i32, value: i32) -> io::Resu
     }
 }
 
+/// The kernel's `struct tcp_md5sig`.
+#[repr(C)]
+struct Md5Sig {
+    addr: libc::sockaddr_storage,
+    flags: u8,
+    prefix_len: u8,
+    key_len: u16,
+    interface: i32,
+    key: [u8; 80],
+}
+
+/// Has segments to and from a peer signed with a key (RFC 2385); with `prefix_len` those of a whole network.
+pub fn sign(
+    fd: &impl AsRawFd,
+    peer: std::net::SocketAddr,
+    prefix_len: Option<u8>,
+    key: &str,
+) -> io::Result<()> {
+    const TCP_MD5SIG: i32 = 14;
+    const TCP_MD5SIG_EXT: i32 = 32;
+    const FLAG_PREFIX: u8 = 1;
+    let addr = socket2::SockAddr::from(std::net::SocketAddr::new(peer.ip(), 0));
+    // SAFETY: `tcp_md5sig` is a plain C struct of integers, for which all-zero is a value.
+    let mut sig: Md5Sig = unsafe { std::mem::zeroed() };
+    let key = key.as_bytes();
+    let Some(room) = sig.key.get_mut(..key.len()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    room.copy_from_slice(key);
+    sig.key_len = key.len() as u16;
+    // SAFETY: a `SockAddr` is a `sockaddr_storage` of which the first `len` bytes are used; both are as large.
+    sig.addr = unsafe { std::ptr::read(addr.as_ptr().cast()) };
+    if let Some(len) = prefix_len {
+        (sig.flags, sig.prefix_len) = (FLAG_PREFIX, len);
+    }
+    let name = match prefix_len {
+        Some(_) => TCP_MD5SIG_EXT,
+        None => TCP_MD5SIG,
+    };
+    // SAFETY: the pointer and length describe `sig`, which outlives the call; the kernel only reads it.
+    let rc = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            name,
+            (&raw const sig).cast(),
+            size_of::<Md5Sig>() as libc::socklen_t,
+        )
+    };
+    match rc {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// [`sign`] for all peers of a listening socket.
+pub fn sign_all(fd: &impl AsRawFd, is_ipv6: bool, key: &str) -> io::Result<()> {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+    let any = |ip: IpAddr| sign(fd, SocketAddr::new(ip, 0), Some(0), key);
+    match is_ipv6 {
+        true => any(Ipv6Addr::UNSPECIFIED.into()),
+        false => any(Ipv4Addr::UNSPECIFIED.into()),
+    }
+}
+
 /// Sets the packet mark of a socket (`SO_MARK`); needs CAP_NET_ADMIN, without it nothing happens.
 pub fn set_mark(fd: RawFd, mark: u32) {
     let _ = set_int(&fd, libc::SOL_SOCKET, libc::SO_MARK, mark as i32);

@@ -405,6 +405,17 @@ fn serve(flags: &Flags, model: Arc<Model>, startup_logs: &str) -> anyhow::Result
         _ => Inherited::default(),
     };
     let old: Vec<i32> = [&flags.finish[..], &flags.terminate].concat();
+    let binds = model.proxies.iter().flat_map(|p| &p.binds);
+    let servers = model.proxies.iter().flat_map(|p| &p.servers);
+    let binds = binds.filter_map(|b| b.namespace.as_deref());
+    let namespaces = binds.chain(servers.filter_map(|s| s.namespace.as_deref()));
+    if let Err((name, e)) = sluice_proxy::net::namespace::open(namespaces) {
+        alert(&format!(
+            "Cannot open namespace '{name}' : {}",
+            files::reason(&e)
+        ));
+        return Ok(ExitCode::FAILURE);
+    }
     let tell_old = |signal| old.iter().for_each(|pid| sys::signal(*pid, signal));
     let bound = start::bind_all(&model, workers, &mut inherited, || {
         tell_old(libc_signal::TTOU)

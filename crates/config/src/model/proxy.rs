@@ -236,6 +236,8 @@ pub struct Bind {
     pub mss: Option<i32>,
     pub nice: i32,
     pub namespace: Option<String>,
+    /// `tcp-md5sig`
+    pub tcp_md5sig: Option<String>,
     pub perms: UnixPerms,
     pub process: Vec<u32>,
     /// Workers (from 0) that serve it; empty: all.

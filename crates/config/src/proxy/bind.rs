@@ -86,12 +86,10 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
         b.name = Some(cx.need(line, at + 1, "a name")?.into());
         Some(2)
     }),
-    LineWord {
-        name: "namespace",
-        args: "<name>",
-        help: "network namespace it belongs to",
-        run: WordRun::Later("network namespaces"),
-    },
+    word("namespace", "<name>", "network namespace it belongs to", |cx, line, at, b| {
+        b.namespace = Some(super::server::namespace(cx, line, at + 1)?);
+        Some(2)
+    }),
     word("nice", "<nice>", "share of the CPU its connections get", |cx, line, at, b| {
         b.nice = i32::try_from(cx.int(line, at + 1, -1024..=1024)?).unwrap_or(0);
         cx.no_effect(line, at, "connections of one worker take their turns alike");
@@ -202,7 +200,10 @@ pub(crate) static WORDS: &[LineWord<Bind>] = &[
     word_later("ssl-max-ver", "<version>", "TLS"),
     word_later("ssl-min-ver", "<version>", "TLS"),
     word_later("strict-sni", "", "TLS"),
-    word_later("tcp-md5sig", "<password>", "TCP MD5 signatures"),
+    word("tcp-md5sig", "<password>", "sign TCP segments (RFC 2385)", |cx, line, at, b| {
+        b.tcp_md5sig = Some(super::server::md5_key(cx, line, at + 1)?);
+        Some(2)
+    }),
     word_later("tcp-ss", "<mode>", "saved SYN packets"),
     word_later("tls-ticket-keys", "<file>", "TLS"),
     word_later("tls-tickets", "", "TLS"),
@@ -228,6 +229,7 @@ fn fresh(line: &Arc<Line>) -> Bind {
         mss: None,
         nice: 0,
         namespace: None,
+        tcp_md5sig: None,
         perms: UnixPerms::default(),
         process: Vec::new(),
         threads: Vec::new(),

@@ -211,12 +211,51 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("ssl-reuse", "", "TLS"),
     word_later("stick", "", "stick tables"),
     word_later("strict-maxconn", "", "strict connection limits"),
-    word_later("namespace", "{ <name> | * }", "network namespaces"),
-    word_later("tcp-md5sig", "<password>", "TCP MD5 signatures"),
+    word("namespace", "{ <name> | * }", "network namespace it is reached from", |cx, line, at, s| {
+        if line.word(at + 1) == "*" {
+            cx.not_yet(line, at + 1, "namespace *", "namespaces named by the PROXY protocol");
+            return None;
+        }
+        s.server.namespace = Some(namespace(cx, line, at + 1)?);
+        Some(2)
+    }),
+    word("tcp-md5sig", "<password>", "sign TCP segments (RFC 2385)", |cx, line, at, s| {
+        s.server.tcp_md5sig = Some(md5_key(cx, line, at + 1)?);
+        Some(2)
+    }),
     word_later("tls-tickets", "", "TLS"),
     word_later("verify", "<what>", "TLS"),
     word_later("verifyhost", "<name>", "TLS"),
 ];
+
+/// The name of a network namespace, which is a file's.
+pub(super) fn namespace(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<String> {
+    let name = cx.need(line, word, "a namespace's name")?.to_owned();
+    if name.contains('/') || name.starts_with('.') {
+        cx.error_at(
+            line,
+            word,
+            format!("'namespace' : '{name}' is no name of ip-netns(8)"),
+        );
+        return None;
+    }
+    Some(name)
+}
+
+/// A key for TCP signatures: the kernel takes 80 bytes.
+pub(super) fn md5_key(cx: &mut Cx<'_>, line: &Line, word: usize) -> Option<String> {
+    const LONGEST: usize = 80;
+    let key = cx.need(line, word, "a password")?.to_owned();
+    if key.len() > LONGEST {
+        cx.error_at(
+            line,
+            word,
+            format!("'tcp-md5sig' : the password is longer than {LONGEST} bytes"),
+        );
+        return None;
+    }
+    Some(key)
+}
 
 pub(super) fn set<T>(slot: &mut T, value: T) -> Option<usize> {
     *slot = value;

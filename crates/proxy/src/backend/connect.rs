@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::ServerConn;
-use crate::net::{Timer, Transport, after_ms};
+use crate::net::{Timer, Transport, after_ms, namespace};
 use crate::stream::Stream;
 
 /// Why no connection came about.
@@ -124,11 +124,11 @@ pub async fn connect(
 type Made = (Transport, Addr);
 
 async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Made, ConnectFail> {
-    let socket = Socket::new(
-        Domain::for_address(addr),
-        Type::STREAM.nonblocking().cloexec(),
-        None,
-    )
+    let namespace = server.and_then(|v| v.namespace.as_deref());
+    let socket = namespace::within(namespace, || {
+        let kind = Type::STREAM.nonblocking().cloexec();
+        Socket::new(Domain::for_address(addr), kind, None)
+    })
     .map_err(ConnectFail::Resource)?;
     prepare(s, &socket, addr, server).map_err(ConnectFail::Resource)?;
     match socket.connect(&addr.into()) {
@@ -173,6 +173,9 @@ fn prepare(s: &Stream, socket: &Socket, to: SocketAddr, server: Option<&Server>)
     }
     if let Some(n) = tune.notsent_lowat_server {
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, n as i32)?;
+    }
+    if let Some(key) = server.and_then(|v| v.tcp_md5sig.as_ref()) {
+        crate::sys::sign(socket, to, None, key)?;
     }
     if let Some(cc) = server.and_then(|v| v.cc.as_ref()) {
         socket.set_tcp_congestion(cc.as_bytes())?;

@@ -15,7 +15,6 @@ use sluice_engine::admin::AdminState;
 use sluice_engine::health::{CheckResult, CheckStatus, Health};
 use sluice_engine::state::OpState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::{Checked, change};
@@ -78,7 +77,8 @@ async fn ask(c: &Checked) -> io::Result<String> {
     let (Some(ip), Some(port)) = (ip, port) else {
         return Err(io::ErrorKind::AddrNotAvailable.into());
     };
-    let mut io = TcpStream::connect(SocketAddr::new(ip, port)).await?;
+    let socket = super::probe::socket(c, ip)?;
+    let mut io = socket.connect(SocketAddr::new(ip, port)).await?;
     let send = c.server.agent_send.load_full();
     if let Some(text) = send.as_deref().or(conf.send.as_ref()) {
         io.write_all(text.as_bytes()).await?;

@@ -17,7 +17,7 @@ use sluice_expr::value::Value;
 use sluice_expr::vars::{Scope, Usage, VarRef, Vars};
 use sluice_http::{BodyDecoder, HeadScan, Limits, Method, Parsed, Response, parse_response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpSocket, UnixStream};
 use tokio::time::Instant;
 
 use super::Checked;
@@ -111,6 +111,19 @@ fn connect_limit(c: &Checked) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// A socket as the server's connections have it: in its namespace, and signing.
+pub fn socket(c: &Checked, ip: std::net::IpAddr) -> io::Result<TcpSocket> {
+    let conf = &c.server.conf;
+    let socket = crate::net::namespace::within(conf.namespace.as_deref(), || match ip.is_ipv4() {
+        true => TcpSocket::new_v4(),
+        false => TcpSocket::new_v6(),
+    })?;
+    if let Some(key) = &conf.tcp_md5sig {
+        crate::sys::sign(&socket, SocketAddr::new(ip, 0), None, key)?;
+    }
+    Ok(socket)
+}
+
 async fn connect(
     c: &Checked,
     to: Option<(Option<PeerAddr>, Option<u16>)>,
@@ -138,7 +151,7 @@ async fn connect(
         match &addr {
             PeerAddr::Ip { ip, .. } => {
                 let port = port.ok_or(io::ErrorKind::AddrNotAvailable)?;
-                let s = TcpStream::connect(SocketAddr::new(*ip, port)).await?;
+                let s = socket(c, *ip)?.connect(SocketAddr::new(*ip, port)).await?;
                 s.set_nodelay(true)?;
                 let ends = s.local_addr().ok().zip(s.peer_addr().ok());
                 Ok((Box::new(s) as Box<dyn Stream>, ends))

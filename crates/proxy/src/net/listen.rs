@@ -9,6 +9,7 @@ use sluice_config::model::{Bind, KeepAlive, ListenAddr, Mode, Options, Proxy, Tu
 use sluice_expr::env::Addr;
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::namespace;
 use super::transport::{self, Transport};
 
 /// A socket that listens, not yet given to a runtime.
@@ -47,7 +48,9 @@ pub fn bind(
 ) -> io::Result<Bound> {
     let backlog = backlog(p, b);
     match addr {
-        ListenAddr::Tcp(a) => tcp(p, b, *a, own_queue, backlog, tune),
+        ListenAddr::Tcp(a) => namespace::within(b.namespace.as_deref(), || {
+            tcp(p, b, *a, own_queue, backlog, tune)
+        }),
         ListenAddr::Unix(path) => unix(path, &b.perms, backlog),
         ListenAddr::Abstract { name, zero_padded } => abstract_socket(name, *zero_padded, backlog),
         ListenAddr::Fd(fd) => inherited(*fd, backlog),
@@ -105,7 +108,7 @@ fn tcp(
     if addr.is_ipv6() && (b.v4v6 || b.v6only) {
         socket.set_only_v6(b.v6only)?;
     }
-    tcp_options(&socket, p, b, backlog, tune)?;
+    tcp_options(&socket, p, b, (addr, backlog), tune)?;
     socket.bind(&addr.into())?;
     socket.listen(backlog)?;
     smart_accept(&socket, p)?;
@@ -121,11 +124,15 @@ pub fn adopt(
     tune: &Tune,
 ) -> io::Result<Bound> {
     let backlog = backlog(p, b);
-    let is_tcp = matches!(addr, ListenAddr::Tcp(_));
+    let tcp = match addr {
+        ListenAddr::Tcp(a) => Some(*a),
+        _ => None,
+    };
+    let is_tcp = tcp.is_some();
     socket.set_nonblocking(true)?;
     socket.set_cloexec(true)?;
-    if is_tcp {
-        tcp_options(&socket, p, b, backlog, tune)?;
+    if let Some(addr) = tcp {
+        tcp_options(&socket, p, b, (addr, backlog), tune)?;
     }
     socket.listen(backlog)?;
     if is_tcp {
@@ -176,7 +183,13 @@ fn backlog(p: &Proxy, b: &Bind) -> i32 {
 }
 
 /// What a listening socket has beside its address. Accepted connections inherit most of it: one call for all.
-fn tcp_options(socket: &Socket, p: &Proxy, b: &Bind, backlog: i32, tune: &Tune) -> io::Result<()> {
+fn tcp_options(
+    socket: &Socket,
+    p: &Proxy,
+    b: &Bind,
+    (addr, backlog): (SocketAddr, i32),
+    tune: &Tune,
+) -> io::Result<()> {
     if b.transparent {
         crate::sys::set_int(socket, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
     }
@@ -191,6 +204,9 @@ fn tcp_options(socket: &Socket, p: &Proxy, b: &Bind, backlog: i32, tune: &Tune) 
     }
     if b.tfo {
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, backlog)?;
+    }
+    if let Some(key) = &b.tcp_md5sig {
+        crate::sys::sign_all(socket, addr.is_ipv6(), key)?;
     }
     if let Some(cc) = &b.cc {
         socket.set_tcp_congestion(cc.as_bytes())?;

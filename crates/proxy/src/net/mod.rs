@@ -3,6 +3,7 @@
 pub mod buf;
 pub mod datagrams;
 pub mod listen;
+pub mod namespace;
 pub mod netscaler;
 pub mod outbox;
 pub mod pipe;
