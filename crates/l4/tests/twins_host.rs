@@ -424,3 +424,23 @@ fn usr1_writes_the_state_and_ends_nothing() {
     });
     assert_eq!(lab.show("a")["routers"][0]["state"], "MASTER");
 }
+
+#[test]
+fn an_ipv6_address_comes_back_with_its_link() {
+    if lab::is_missing(&["ping"]) {
+        return;
+    }
+    let mut lab = Lab::new(1);
+    lab.start("a", Kind::Sluice, &instance(100, "dont_track_primary"));
+    lab.wait("it is master", Duration::from_secs(8), |lab| {
+        lab.has("a", "fd00::100")
+    });
+    let eth1 = |state: &str| lab::ip(&format!("-n {} link set eth1 {state}", lab.ns("a")));
+    eth1("down");
+    assert!(!lab.has("a", "fd00::100"));
+    eth1("up");
+    lab.wait("it is back", Duration::from_secs(8), |lab| {
+        lab.has("a", "fd00::100")
+    });
+    assert_eq!(lab.show("a")["routers"][0]["state"], "MASTER");
+}

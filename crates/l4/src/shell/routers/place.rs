@@ -191,6 +191,8 @@ impl Work {
             Job::Links(links) => {
                 self.links = links;
                 self.put_static();
+                // IPv6 addresses go with a link and do not come back with it.
+                self.put_back();
             }
             Job::Put(placement) => {
                 self.place(&placement, true);
@@ -310,8 +312,12 @@ impl Work {
         }
     }
 
-    /// Somebody else removed an address: it is put back and announced, unless the file says that nobody minds (no_track).
+    /// Somebody else removed an address, or it went with its link: it is put back and announced, unless the file says that nobody
+    /// minds (no_track).
     fn put_back(&mut self) {
+        if self.there.is_empty() {
+            return;
+        }
         let Ok(there) = self.netlink.addresses() else {
             return;
         };
@@ -328,7 +334,7 @@ impl Work {
                 match self.netlink.add_address(link.index, address) {
                     Ok(()) => {
                         self.say(format!(
-                            "({}) {} was removed from {device} by somebody else: it is put back",
+                            "({}) {} was gone from {device}: it is put back",
                             p.owner, address.ip
                         ));
                         let frame = announce::frame(link.mac, address.ip);
