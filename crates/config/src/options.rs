@@ -26,6 +26,8 @@ pub struct LoadOptions<'a> {
     pub enabled: Vec<String>,
     /// Name and version of the TLS library.
     pub tls_library: String,
+    /// `-dr`: servers whose names have no address are disabled instead of stopping the start.
+    pub ignores_unresolved: bool,
     /// `-dD`: diagnostics of the lowest severity are wanted.
     pub diag: bool,
 }
@@ -43,6 +45,7 @@ impl<'a> LoadOptions<'a> {
             features: Vec::new(),
             enabled: Vec::new(),
             tls_library: String::new(),
+            ignores_unresolved: false,
             diag: false,
         }
     }

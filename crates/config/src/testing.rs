@@ -33,6 +33,7 @@ pub fn with_options<T>(run: impl FnOnce(&LoadOptions<'_>) -> T) -> T {
         enabled: vec!["EPOLL".into()],
         tls_library: "rustls".into(),
         diag: false,
+        ignores_unresolved: false,
     };
     run(&opts)
 }

@@ -35,6 +35,7 @@ fn read(name: &str, text: &str) -> Loaded {
         enabled: Vec::new(),
         tls_library: String::new(),
         diag: false,
+        ignores_unresolved: false,
     };
     let file = SourceFile {
         name: name.into(),

@@ -34,6 +34,7 @@ fn model(text: &str) -> Model {
         enabled: Vec::new(),
         tls_library: String::new(),
         diag: false,
+        ignores_unresolved: false,
     };
     let file = SourceFile {
         name: "t.cfg".into(),

@@ -127,6 +127,7 @@ fn read(text: &str) -> Loaded {
         enabled: Vec::new(),
         tls_library: String::new(),
         diag: false,
+        ignores_unresolved: false,
     };
     let file = SourceFile {
         name: "t.cfg".into(),

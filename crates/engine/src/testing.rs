@@ -32,6 +32,7 @@ pub fn backend(lines: &str) -> Runtime {
         enabled: Vec::new(),
         tls_library: String::new(),
         diag: false,
+        ignores_unresolved: false,
     };
     let file = SourceFile {
         name: "test.cfg".into(),

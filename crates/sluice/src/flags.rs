@@ -20,6 +20,8 @@ pub struct Flags {
     pub zero_warning: bool,
     /// `-dD`: diagnostics too.
     pub diag: bool,
+    /// `-dr`: servers whose names have no address are disabled.
+    pub ignore_unresolved: bool,
     pub no_splice: bool,
     pub no_reuseport: bool,
     /// `-W`, `-Ws`.
@@ -94,6 +96,7 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
             "-q" => f.quiet = true,
             "-dW" => f.zero_warning = true,
             "-dD" => f.diag = true,
+            "-dr" => f.ignore_unresolved = true,
             "-dS" => f.no_splice = true,
             "-dR" => f.no_reuseport = true,
             "-W" => f.master_worker = true,
@@ -124,9 +127,9 @@ pub fn parse(args: &[String]) -> Result<Flags, FlagError> {
             "-vv" => f.version = 2,
             "-dC" => f.dump_config = true,
             "-h" | "--help" => return Err(FlagError::Usage),
-            // pollers, poisoning, look-ups, profiling, tracing: nothing of it exists here, and all of it is harmless
-            "-de" | "-dp" | "-dk" | "-dG" | "-dI" | "-dr" | "-dV" | "-dZ" | "-dF" | "-dL"
-            | "-dv" | "-dt" => {}
+            // pollers, poisoning, profiling, tracing: nothing of it exists here, and all of it is harmless
+            "-de" | "-dp" | "-dk" | "-dG" | "-dI" | "-dV" | "-dZ" | "-dF" | "-dL" | "-dv"
+            | "-dt" => {}
             a if a.starts_with("-dM") || a.starts_with("-dt") => {}
             a if a.starts_with("-dC") => f.dump_config = true,
             a if a.starts_with("-dK") => f.dump_keywords = Some(a[3..].to_string()),
@@ -193,6 +196,7 @@ Usage: sluice [-f <file|dir>]* [flags] [-- <file>*]
   -p <file>       write the process number there
   -sf/-st <pid>*  when ready, tell these to finish / to terminate
   -x <socket>     take the listeners of the process behind this stats socket
+  -dr             disable servers whose names have no address, and start
   -dS / -dR       no splicing / no port sharing between threads
 ";
 

@@ -263,6 +263,7 @@ fn load(flags: &Flags, sources: &[sluice_config::SourceFile]) -> Loaded {
         features: features(),
         enabled: enabled(),
         tls_library: String::new(),
+        ignores_unresolved: flags.ignore_unresolved,
         diag: flags.diag,
     };
     sluice_config::load(sources, &options)

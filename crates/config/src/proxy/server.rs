@@ -427,10 +427,13 @@ fn complete(
     word: usize,
     mut server: RawServer,
 ) -> Option<RawServer> {
-    let methods = match server.server.init_addr.as_slice() {
+    let mut methods = match server.server.init_addr.as_slice() {
         [] => vec![InitAddr::Last, InitAddr::Libc],
         given => given.to_vec(),
     };
+    if cx.opts.ignores_unresolved {
+        methods.push(InitAddr::None);
+    }
     let mut addr = match methods.contains(&InitAddr::Libc) {
         true => cx.peer_addr(line, word, AddrRules::SERVER)?,
         // Names are not looked up then.

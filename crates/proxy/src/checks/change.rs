@@ -233,8 +233,17 @@ fn tell_if_empty(c: &Checked) {
             true => "proxy",
             false => "backend",
         };
-        let text = format!("{kind} {} has no server available!", c.backend.name);
-        tell(c, LEVEL_EMERG, &text);
+        let name = &c.backend.name;
+        show(
+            c,
+            LEVEL_EMERG,
+            &format!("{kind} '{name}' has no server available!"),
+        );
+        log(
+            c,
+            LEVEL_EMERG,
+            &format!("{kind} {name} has no server available!"),
+        );
     }
 }
 
@@ -300,7 +309,13 @@ fn mail(c: &Checked, level: u8, text: &str) {
     }
 }
 
+/// To the terminal and the logs.
 fn tell(c: &Checked, level: u8, text: &str) {
+    show(c, level, text);
+    log(c, level, text);
+}
+
+fn show(c: &Checked, level: u8, text: &str) {
     if level <= LEVEL_NOTICE && !c.shared.runtime.model.global.quiet {
         let tag = if level == LEVEL_EMERG {
             "[ALERT]   "
@@ -309,6 +324,9 @@ fn tell(c: &Checked, level: u8, text: &str) {
         };
         eprintln!("{tag} ({}) : {text}", c.shared.runtime.pid);
     }
+}
+
+fn log(c: &Checked, level: u8, text: &str) {
     c.logs.notice(
         &c.proxy.log.targets,
         c.proxy.log.tag.as_deref(),
