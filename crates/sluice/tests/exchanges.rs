@@ -77,6 +77,16 @@ fn keywords_do_as_haproxys() {
 }
 
 #[test]
+fn large_heads_pass_as_with_haproxy() {
+    check("limits-large.txt");
+}
+
+#[test]
+fn small_buffers_do_as_haproxys() {
+    check("limits-small.txt");
+}
+
+#[test]
 fn keywords_of_tcp_do_as_haproxys() {
     check("keywords-tcp.txt");
 }

@@ -1,6 +1,7 @@
 //! Buffers lent by the worker: a connection that waits owns none, one that has bytes in hand borrows one.
 //!
-//! A buffer is larger than `tune.bufsize` (which limits heads) because a large read saves system calls on bodies.
+//! A buffer is larger than the usual `tune.bufsize` (which limits heads) because a large read saves system calls on bodies.
+//! One with a longer head in it is made larger, and does not go back to the stock.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -100,6 +101,16 @@ impl Buf {
             self.start = HEADROOM;
         }
     }
+    /// Makes [`Buf::room`] as large as it can be, and the buffer itself larger when it is full with less than `most` bytes
+    /// (heads may be as long as `tune.bufsize` says).
+    pub fn make_room(&mut self, most: usize) {
+        self.compact();
+        if self.end == self.bytes.len() && self.len() < most {
+            let mut larger = vec![0; HEADROOM + most].into_boxed_slice();
+            larger[..self.end].copy_from_slice(&self.bytes[..self.end]);
+            self.bytes = larger;
+        }
+    }
     /// Appends as much of `src` as fits and returns how much that was.
     pub fn extend(&mut self, src: &[u8]) -> usize {
         let n = src.len().min(self.bytes.len() - self.end);
@@ -112,7 +123,7 @@ impl Buf {
 impl Drop for Buf {
     fn drop(&mut self) {
         let mut free = self.pool.free.borrow_mut();
-        if free.len() < KEPT {
+        if free.len() < KEPT && self.bytes.len() == HEADROOM + READ_SIZE {
             free.push(std::mem::take(&mut self.bytes));
         }
     }

@@ -259,7 +259,7 @@ impl Stream {
                     Some(b) => b,
                     None => w.bufs.lend(),
                 };
-                b.compact();
+                b.make_room(w.model().global.tune.bufsize);
                 match conn.io.poll_read(cx, b.room()) {
                     Poll::Ready(Ok(n)) => {
                         b.filled(n);

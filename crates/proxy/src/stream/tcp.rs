@@ -242,7 +242,7 @@ impl Stream {
         if client.read_closed {
             return More::NoMore;
         }
-        buf.compact();
+        buf.make_room(self.w.model().global.tune.bufsize);
         let read = std::future::poll_fn(|cx| match client.io.poll_read(cx, buf.room()) {
             Poll::Pending => client.timer.poll(cx, deadline).map(|()| None),
             ready => ready.map(Some),
@@ -296,6 +296,7 @@ impl Stream {
                         let Some(buf) = res_content else {
                             break;
                         };
+                        buf.make_room(w.model().global.tune.bufsize);
                         let n = std::future::poll_fn(|cx| {
                             if sending {
                                 // how it ended is seen once more, and told, by the relay
