@@ -379,7 +379,8 @@ fn check(file: &str, config_id: Option<String>, run: bool) -> Result<ExitCode> {
             "configuration is rejected"
         },
         match (runs, refused) {
-            (true, _) => String::new(),
+            (true, _) if good => String::new(),
+            (true, _) => ", as by keepalived -t; run goes on in spite of the complaints".into(),
             (false, 0) => "; run would refuse it".into(),
             (false, n) => format!("; run would refuse it ({n} cannot run)"),
         }

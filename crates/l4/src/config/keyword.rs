@@ -5,6 +5,7 @@ use super::diagnostic::{Diagnostic, Place, Severity, nearest};
 use super::model::{Config, Script, ScriptUser};
 use super::source::Host;
 use super::tree::{Node, Word};
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -79,6 +80,8 @@ pub struct Context<'h> {
     pub config: Config,
     /// Who the scripts that were seen run as; none is whoever `script_user` says.
     pub script_users: Vec<Option<String>>,
+    /// Interfaces that were told to be missing.
+    pub missing_interfaces: HashSet<String>,
     /// The `SSL` block was there.
     pub ssl_seen: bool,
     /// What the next policy rule without a preference gets, as in keepalived.
@@ -94,7 +97,9 @@ impl Context<'_> {
         self.report(Severity::Error, place, message);
     }
     pub fn interface(&mut self, word: &Word) {
-        if self.host.interface_exists(&word.text) == Some(false) {
+        let missing = self.host.interface_exists(&word.text) == Some(false);
+        // Once a name is enough: hundreds of addresses may be on it.
+        if missing && self.missing_interfaces.insert(word.text.clone()) {
             self.report(
                 Severity::Dubious,
                 Some(word.place()),

@@ -142,6 +142,7 @@ pub fn parse(
         diagnostics,
         config: Config::default(),
         script_users: Vec::new(),
+        missing_interfaces: std::collections::HashSet::new(),
         ssl_seen: false,
         next_rule_priority: 16384,
     };
