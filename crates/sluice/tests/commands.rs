@@ -30,6 +30,12 @@ defaults
     timeout connect 1s
 frontend f
     bind unix@DIR/f
+    acl u77 path -u 77 /u
+    acl u78 src -u 78 10.0.0.0/8
+    acl u79 hdr_cnt(x) -u 79 1 3:5
+    acl u80 path_beg -i -u 80 /up
+    http-request set-var(txn.m) path,map(tests/lists/words.map)
+    http-request set-var(txn.n) path,length,map_int_int(tests/lists/numbers.map)
     default_backend b
 backend b
     cookie S
@@ -131,6 +137,54 @@ const SAME: &[&str] = &[
     "get map nope x",
     "show acl #99",
     "show map nope",
+    "get acl #77 /u",
+    "get acl #77 /v",
+    "get acl #78 10.1.2.3",
+    "get acl #78 nope",
+    "get acl #79 4",
+    "get acl #80 /UPPER",
+    "add acl #77 /v",
+    "get acl #77 /v",
+    "add acl #77",
+    "add acl #78 bad",
+    "del acl #77 /v",
+    "del acl #77 /v",
+    "del acl #77",
+    "clear acl #77",
+    "clear acl nope",
+    "get map tests/lists/words.map /a",
+    "get map tests/lists/words.map /z",
+    "get map tests/lists/numbers.map 12",
+    "get map tests/lists/numbers.map 99",
+    "get map tests/lists/words.map",
+    "add map",
+    "add map tests/lists/words.map",
+    "add map tests/lists/words.map /k",
+    "add map tests/lists/words.map /k one two",
+    "get map tests/lists/words.map /k",
+    "add map tests/lists/words.map /e a\\ b",
+    "get map tests/lists/words.map /e",
+    "add map tests/lists/numbers.map x 1",
+    "add map tests/lists/numbers.map 1 x",
+    "add map nope /k v",
+    "set map tests/lists/words.map /k",
+    "set map tests/lists/words.map /none v",
+    "set map tests/lists/words.map /k three",
+    "get map tests/lists/words.map /k",
+    "set map",
+    "del map tests/lists/words.map /k",
+    "del map tests/lists/words.map /k",
+    "del map tests/lists/words.map",
+    "prepare map nope",
+    "prepare map tests/lists/words.map",
+    "add map @9 tests/lists/words.map /k v",
+    "add map @1 tests/lists/words.map /new v",
+    "commit map tests/lists/words.map",
+    "commit map @9 tests/lists/words.map",
+    "get map tests/lists/words.map /new",
+    "commit map @1 tests/lists/words.map",
+    "get map tests/lists/words.map /new",
+    "get map tests/lists/words.map /a",
 ];
 
 /// Lists that are empty in both.

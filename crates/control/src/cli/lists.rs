@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_config::model::CliLevel;
 use sluice_expr::Value;
-use sluice_expr::pattern::{EditError, EntryId, List, User};
+use sluice_expr::pattern::{EditError, EntryId, Kind, List, Match, User};
 
 use super::{Call, Command};
 
@@ -149,10 +149,28 @@ fn open<'a>(
     }
 }
 
-fn done(r: Result<(), EditError>) -> String {
+fn done(r: Result<(), EditError>, user: User) -> String {
+    let prepare = match user {
+        User::Map => "prepare map",
+        User::Acl => "prepare acl",
+    };
     match r {
         Ok(()) => String::new(),
+        Err(EditError::NoKey) => "Key not found.\n".into(),
+        Err(EditError::VersionRange) => "Version number out of range.\n".into(),
+        Err(EditError::VersionFuture) => {
+            format!("Version number in the future, please use '{prepare}' before.\n")
+        }
         Err(e) => format!("{e}.\n"),
+    }
+}
+
+/// How HAProxy would look the pattern up.
+fn index(kind: Kind) -> &'static str {
+    match kind.method {
+        Match::Ip => "tree",
+        Match::Str | Match::Beg if !kind.ignore_case => "tree",
+        _ => "list",
     }
 }
 
@@ -223,27 +241,38 @@ fn get(c: &mut Call<'_>, user: User) -> String {
         } else {
             "sensitive"
         };
-        let _ = match (&found.entry, user) {
-            (None, _) => writeln!(out, "type={}, case={case}, match=no", how.method.name()),
-            (Some((pattern, value)), User::Map) => writeln!(
+        let _ = write!(out, "type={}, case={case}, ", how.method.name());
+        let yes = match user {
+            User::Map => "found",
+            User::Acl => "match",
+        };
+        let Some((pattern, value)) = &found.entry else {
+            let _ = writeln!(out, "{yes}=no");
+            continue;
+        };
+        let pattern = String::from_utf8_lossy(pattern);
+        let _ = write!(out, "{yes}=yes, idx={}, ", index(how));
+        let _ = match user {
+            User::Map => writeln!(
                 out,
-                "type={}, case={case}, found=yes, key=\"{}\", value=\"{}\", type=\"str\"",
-                how.method.name(),
-                String::from_utf8_lossy(pattern),
-                String::from_utf8_lossy(value)
+                "key=\"{pattern}\", value=\"{}\", type=\"{}\"",
+                String::from_utf8_lossy(value),
+                list.value_type(value)
             ),
-            (Some((pattern, _)), User::Acl) => writeln!(
-                out,
-                "type={}, case={case}, match=yes, pattern=\"{}\"",
-                how.method.name(),
-                String::from_utf8_lossy(pattern)
-            ),
+            User::Acl => writeln!(out, "pattern=\"{pattern}\""),
         };
     }
     out
 }
 
+const ADD_MAP: &str = "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) and a payload\n";
+
+const ADD_ACL: &str = "'add acl' expects two parameters: ACL identifier and pattern.\n";
+
 fn add(c: &mut Call<'_>, user: User) -> String {
+    if user == User::Map && c.args.is_empty() {
+        return ADD_MAP.into();
+    }
     let payload = c.payload.to_string();
     let (version, list, rest) = match open(c, user) {
         Ok(o) => o,
@@ -251,26 +280,27 @@ fn add(c: &mut Call<'_>, user: User) -> String {
     };
     if !payload.is_empty() {
         for line in payload.lines().filter(|l| !l.trim().is_empty()) {
-            let (key, value) = line
-                .trim()
-                .split_once([' ', '\t'])
-                .unwrap_or((line.trim(), ""));
-            let (key, value) = if user == User::Acl {
-                (line.trim(), "")
-            } else {
-                (key, value.trim())
+            let line = line.trim();
+            let (key, value) = match user {
+                User::Acl => (line, ""),
+                User::Map => match line.split_once([' ', '\t']) {
+                    Some((key, value)) => (key, value.trim()),
+                    None => return format!("Missing value for key '{line}'.\n"),
+                },
             };
             if let Err(e) = list.add(version, key.as_bytes(), value.as_bytes()) {
-                return format!("{e}.\n");
+                return done(Err(e), user);
             }
         }
         return String::new();
     }
     match (user, rest) {
-        (User::Map, [key, value @ ..]) if !value.is_empty() => done(list.add(version, key.as_bytes(), value.join(" ").as_bytes())),
-        (User::Map, _) => "'add map' expects three parameters (map identifier, key and value) or one parameter (map identifier) and a payload\n".into(),
-        (User::Acl, [key, ..]) => done(list.add(version, key.as_bytes(), b"")),
-        (User::Acl, _) => "'add acl' expects two parameters: ACL identifier and pattern.\n".into(),
+        (User::Map, [key, value, ..]) => {
+            done(list.add(version, key.as_bytes(), value.as_bytes()), user)
+        }
+        (User::Map, _) => ADD_MAP.into(),
+        (User::Acl, [key, ..]) => done(list.add(version, key.as_bytes(), b""), user),
+        (User::Acl, _) => ADD_ACL.into(),
     }
 }
 
@@ -279,19 +309,24 @@ fn reference(key: &str) -> Option<EntryId> {
     u64::from_str_radix(hex, 16).ok().map(EntryId)
 }
 
+const SET_MAP: &str = "'set map' expects three parameters: map identifier, key and value.\n";
+
 fn set(c: &mut Call<'_>) -> String {
+    if c.args.is_empty() {
+        return SET_MAP.into();
+    }
     let (_, list, rest) = match open(c, User::Map) {
         Ok(o) => o,
         Err(e) => return e,
     };
-    let [key, value @ ..] = rest else {
-        return "'set map' expects three parameters: map identifier, key and value.\n".into();
+    let [key, value, ..] = rest else {
+        return SET_MAP.into();
     };
-    let value = value.join(" ");
-    match reference(key) {
-        Some(id) => done(list.set_entry(id, value.as_bytes())),
-        None => done(list.set(None, key.as_bytes(), value.as_bytes())),
-    }
+    let set = match reference(key) {
+        Some(id) => list.set_entry(id, value.as_bytes()),
+        None => list.set(None, key.as_bytes(), value.as_bytes()),
+    };
+    done(set, User::Map)
 }
 
 fn del(c: &mut Call<'_>, user: User) -> String {
@@ -300,17 +335,21 @@ fn del(c: &mut Call<'_>, user: User) -> String {
         Err(e) => return e,
     };
     let Some(key) = rest.first() else {
-        return "This command expects two parameters: identifier and key.\n".into();
+        return format!(
+            "This command expects two parameters: {} identifier and key.\n",
+            kind(user)
+        );
     };
-    match reference(key) {
-        Some(id) => done(list.delete_entry(id)),
-        None => done(list.delete(version, key.as_bytes())),
-    }
+    let deleted = match reference(key) {
+        Some(id) => list.delete_entry(id),
+        None => list.delete(version, key.as_bytes()),
+    };
+    done(deleted, user)
 }
 
 fn clear(c: &mut Call<'_>, user: User) -> String {
     match open(c, user) {
-        Ok((version, list, _)) => done(list.clear(version)),
+        Ok((version, list, _)) => done(list.clear(version), user),
         Err(e) => e,
     }
 }
@@ -324,7 +363,7 @@ fn prepare(c: &mut Call<'_>, user: User) -> String {
 
 fn commit(c: &mut Call<'_>, user: User) -> String {
     match open(c, user) {
-        Ok((Some(version), list, _)) => done(list.commit(version)),
+        Ok((Some(version), list, _)) => done(list.commit(version), user),
         Ok((None, ..)) => "Missing version number.\n".into(),
         Err(e) => e,
     }

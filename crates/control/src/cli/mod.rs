@@ -302,7 +302,7 @@ const PERMISSION: &str = "Permission denied\n";
 /// Runs one command (what stands between two `;`).
 pub fn execute(command: &str, session: &mut Session, host: &dyn Host) -> Answer {
     let (line, payload) = match command.split_once("<<") {
-        Some((line, rest)) => (line, rest.trim_start_matches(['\r', '\n'])),
+        Some((line, rest)) => (line, payload_of(rest)),
         None => (command, ""),
     };
     let words = split_words(line);
@@ -465,18 +465,37 @@ fn split_words(line: &str) -> Vec<String> {
     out
 }
 
-/// How many bytes of `input` the first complete line takes, its payload (`<<`, up to an empty line) included. `None`:
-/// more must come.
-pub fn complete_line(input: &[u8]) -> Option<usize> {
-    let end = input.iter().position(|b| *b == b'\n')? + 1;
-    let line = input[..end].trim_ascii_end();
-    if !line.ends_with(b"<<") {
-        return Some(end);
+/// The longest text behind `<<` that ends a payload.
+const PAYLOAD_END_MAX: usize = 7;
+
+/// What ends the payload that a line announces: `<<` is followed by an empty line, `<<END` by one that says `END`.
+fn payload_end(line: &[u8]) -> Option<&[u8]> {
+    let word = line.rsplit(|b| b.is_ascii_whitespace()).next()?;
+    let at = word.windows(2).position(|w| w == b"<<")?;
+    word.get(at + 2..)
+        .filter(|end| end.len() <= PAYLOAD_END_MAX)
+}
+
+/// The payload of what follows `<<`: not the text that ends it.
+fn payload_of(rest: &str) -> &str {
+    let (end, lines) = rest.split_once('\n').unwrap_or((rest, ""));
+    let lines = lines.trim_end_matches(['\r', '\n']);
+    match end.trim() {
+        "" => lines,
+        end => lines.strip_suffix(end).unwrap_or(lines),
     }
-    let mut at = end;
+}
+
+/// How many bytes of `input` the first complete line takes, its payload included. `None`: more must come.
+pub fn complete_line(input: &[u8]) -> Option<usize> {
+    let first = input.iter().position(|b| *b == b'\n')? + 1;
+    let Some(end) = payload_end(input[..first].trim_ascii_end()) else {
+        return Some(first);
+    };
+    let mut at = first;
     loop {
         let next = at + input[at..].iter().position(|b| *b == b'\n')? + 1;
-        if input[at..next].trim_ascii().is_empty() {
+        if input[at..next].trim_ascii() == end {
             return Some(next);
         }
         at = next;
@@ -551,6 +570,13 @@ mod tests {
         assert_eq!(complete_line(b"show info\nx"), Some(10));
         assert_eq!(complete_line(b"add map m <<\nk v\n"), None);
         assert_eq!(complete_line(b"add map m <<\nk v\n\nnext"), Some(18));
+        assert_eq!(complete_line(b"add map m <<END\nk v\n\n"), None);
+        assert_eq!(
+            complete_line(b"add map m <<END\nk v\n\nEND\nnext"),
+            Some(25)
+        );
+        assert_eq!(payload_of("END\nk v\n\nEND\n"), "k v\n\n");
+        assert_eq!(payload_of("\nk v\n\n"), "k v");
         assert_eq!(split_line("a;b\\;c; d"), ["a", "b\\;c", " d"]);
         assert_eq!(
             split_words("set map x a\\ b c"),

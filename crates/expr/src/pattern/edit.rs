@@ -40,6 +40,13 @@ pub type Visitor<'v> = &'v mut dyn FnMut(EntryId, &[u8], &[u8]) -> bool;
 const DELETED_SLACK: usize = if cfg!(test) { 2 } else { 1024 };
 
 impl List {
+    /// What a value is read as, by the name of its type.
+    pub fn value_type(&self, value: &[u8]) -> &'static str {
+        let writer = self.writer();
+        let read = writer.results.first().and_then(|r| r.read(value));
+        read.map_or("str", |v| v.type_of().name())
+    }
+
     /// The current version and the last one prepared.
     pub fn versions(&self) -> (u32, u32) {
         let writer = self.writer();
@@ -279,8 +286,14 @@ impl List {
 }
 
 fn check_value(results: &[MapResult], value: &[u8]) -> Result<(), EditError> {
+    let unread = |r: &MapResult, e| match r {
+        MapResult::Int | MapResult::Ip => {
+            format!("unable to parse '{}'", String::from_utf8_lossy(value))
+        }
+        _ => e,
+    };
     results
         .iter()
-        .try_for_each(|r| r.check(value))
+        .try_for_each(|r| r.check(value).map_err(|e| unread(r, e)))
         .map_err(EditError::Invalid)
 }

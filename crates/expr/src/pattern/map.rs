@@ -38,7 +38,7 @@ impl MapResult {
         }
     }
 
-    fn read(self, value: &[u8]) -> Option<Value<'static>> {
+    pub(super) fn read(self, value: &[u8]) -> Option<Value<'static>> {
         match self {
             MapResult::Int => int(value).map(Value::Sint),
             MapResult::Ip => address(value),

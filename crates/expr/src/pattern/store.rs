@@ -130,9 +130,10 @@ impl Store {
         ctx: &ParseCtx<'_>,
     ) -> Result<Arc<List>, String> {
         let mut inner = self.change();
-        let what = match user {
-            User::Acl => "acl",
-            User::Map => "map",
+        // an ACL with `-M` uses a map
+        let what = match columns {
+            Columns::Pattern => "acl",
+            Columns::PatternAndValue => "map",
         };
         let use_here = format!("by {what} at file '{}' line {}", ctx.file, ctx.line);
         if let Some(&at) = inner.by_file.get(name) {
