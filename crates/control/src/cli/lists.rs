@@ -124,11 +124,11 @@ fn kind(user: User) -> &'static str {
     }
 }
 
-/// `[@ver] <reference>` and the words behind.
-fn open<'a>(
-    c: &'a Call<'_>,
-    user: User,
-) -> Result<(Option<u32>, Arc<List>, &'a [&'a str]), String> {
+/// The version and the list a command means, and the words behind.
+type Opened<'a> = (Option<u32>, Arc<List>, &'a [&'a str]);
+
+/// `[@ver] <reference>`.
+fn open<'a>(c: &'a Call<'_>, user: User) -> Result<Opened<'a>, String> {
     let (version, rest) = match c.args.first().and_then(|a| a.strip_prefix('@')) {
         Some(v) => (
             Some(v.parse().map_err(|_| "Invalid version.\n".to_string())?),
