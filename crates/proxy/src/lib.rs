@@ -17,6 +17,7 @@ mod lists;
 pub mod live;
 pub mod logs;
 pub mod net;
+pub mod ring_servers;
 pub mod session;
 pub mod start;
 pub mod stream;

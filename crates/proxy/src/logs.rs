@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sluice_config::model::{Global, LogFormatKind, LogTarget, Mode, PeerAddr, PortSpec, Proxy};
 use sluice_engine::Runtime;
+use tokio::sync::Notify;
 
 use crate::net::datagrams::{Datagrams, Posted};
 use crate::net::outbox;
@@ -48,11 +49,14 @@ struct Ring {
     lines: std::collections::VecDeque<Vec<u8>>,
     /// Lines that ever came.
     count: u64,
+    /// Told of each, where somebody waits for them.
+    arrived: Option<Arc<Notify>>,
 }
 
 impl Rings {
     pub fn new(model: &sluice_config::model::Model) -> Arc<Self> {
-        let ring = |size| Ring {
+        let ring = |size, is_followed: bool| Ring {
+            arrived: is_followed.then(Arc::default),
             size,
             used: 0,
             lines: Default::default(),
@@ -61,10 +65,17 @@ impl Rings {
         let mut rings: HashMap<_, _> = model
             .rings
             .iter()
-            .map(|r| (r.name.clone(), ring(r.size_bytes as usize)))
+            .map(|r| {
+                (
+                    r.name.clone(),
+                    ring(r.size_bytes as usize, !r.servers.is_empty()),
+                )
+            })
             .collect();
         // the ring that is always there
-        rings.entry("buf0".into()).or_insert_with(|| ring(1 << 20));
+        rings
+            .entry("buf0".into())
+            .or_insert_with(|| ring(1 << 20, false));
         Arc::new(Rings {
             rings: Mutex::new(rings),
         })
@@ -82,6 +93,15 @@ impl Rings {
                 None => break,
             }
         }
+        if let Some(arrived) = &r.arrived {
+            arrived.notify_waiters();
+        }
+    }
+
+    /// What is told of each line of a ring that has servers.
+    pub fn arrivals(&self, name: &str) -> Option<Arc<Notify>> {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.get(name)?.arrived.clone()
     }
 
     /// What came into a ring after its first `seen` lines, as far as it is still there, and how many came by now.

@@ -71,6 +71,7 @@ pub fn run(
             tokio::task::spawn_local(link.serve(shell.clone()));
         }
         sluice_proxy::checks::spawn_all(&shared, &rings);
+        sluice_proxy::ring_servers::spawn_all(&shared.runtime.model, &rings);
         anyhow::Ok(until_stopped(flags, &shell, &workers, accepting).await)
     })?;
     drop(runtime);

@@ -90,4 +90,17 @@ pub struct Ring {
     pub size_bytes: u64,
     pub max_len: u32,
     pub format: LogFormatKind,
+    /// Log servers that get a copy.
+    pub servers: Vec<RingServer>,
+    pub timeout_connect_ms: Option<u64>,
+    pub timeout_server_ms: Option<u64>,
+}
+
+/// `server NAME ADDR [log-proto PROTO]` of a ring.
+#[derive(Debug, Clone)]
+pub struct RingServer {
+    pub name: String,
+    pub addr: PeerAddr,
+    /// `log-proto octet-count`: each message behind its length (RFC 6587).
+    pub octet_count: bool,
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::line::Line;
-use crate::model::{LogTarget, Logging, Mode, PeerAddr};
-use crate::raw::{RawLog, RawLogFormat, RawProxy, Settings};
+use crate::model::{LogFormatKind, LogTarget, Logging, Mode, PeerAddr};
+use crate::raw::{Raw, RawLog, RawLogFormat, RawProxy, Settings};
 
 pub(super) fn is_clf(s: &Settings) -> bool {
     matches!(
@@ -104,16 +104,29 @@ fn targets(resolver: &mut Resolver<'_>, s: &Settings) -> Vec<LogTarget> {
             RawLog::Global(_) => {
                 targets.extend(resolver.raw.global.logs.iter().map(|t| LogTarget {
                     from_global: true,
-                    ..t.clone()
+                    ..as_its_ring(resolver.raw, t.clone())
                 }));
             }
             RawLog::Target(target, line) => {
                 check_target(resolver, target, line);
-                targets.push(target.clone());
+                targets.push(as_its_ring(resolver.raw, target.clone()));
             }
         }
     }
     targets
+}
+
+/// A target that is a ring has the ring's format, unless its line says another, and keeps to the ring's length.
+pub(super) fn as_its_ring(raw: &Raw, mut target: LogTarget) -> LogTarget {
+    if let PeerAddr::Ring(name) = &target.addr
+        && let Some((ring, _)) = raw.rings.iter().find(|(r, _)| r.name == *name)
+    {
+        if target.format == LogFormatKind::Unspecified {
+            target.format = ring.format;
+        }
+        target.max_len = target.max_len.min(ring.max_len as usize);
+    }
+    target
 }
 
 /// A ring that is logged to must exist.

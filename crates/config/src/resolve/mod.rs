@@ -120,6 +120,9 @@ fn global(resolver: &mut Resolver<'_>) -> Global {
     {
         logging::check_target(resolver, target, line);
     }
+    for target in &mut global.logs {
+        *target = logging::as_its_ring(resolver.raw, target.clone());
+    }
     global
 }
 

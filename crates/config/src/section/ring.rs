@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::addr::AddrRules;
 use crate::cx::{Current, Cx};
 use crate::line::Line;
-use crate::model::{LogFormatKind, Ring};
+use crate::model::{LogFormatKind, Ring, RingServer};
 use crate::registry::{Keyword, Sections, kw, later};
+use crate::values::TimeUnit;
 
 const R: Sections = Sections::RING;
 
@@ -35,9 +37,9 @@ pub(super) static KEYWORDS: &[Keyword] = &[
                 Some("one of local, rfc3164, rfc5424, priority, short, timed, iso and raw".into())),
         }
     }),
-    later("server", R, "log servers over TCP"),
-    later("timeout connect", R, "log servers over TCP"),
-    later("timeout server", R, "log servers over TCP"),
+    kw("server", R, "<name> <address> [log-proto { legacy | octet-count }]", "a log server over TCP that gets the messages", server),
+    kw("timeout connect", R, "<timeout>", "how long a connection to a log server may take", |cx, line| timeout(cx, line, |r| &mut r.timeout_connect_ms)),
+    kw("timeout server", R, "<timeout>", "how long a log server may take nothing", |cx, line| timeout(cx, line, |r| &mut r.timeout_server_ms)),
     later("backing-file", R, "rings kept in files"),
 ];
 
@@ -61,6 +63,9 @@ pub(super) fn open(cx: &mut Cx<'_>, line: &Arc<Line>) {
         size_bytes: SIZE_DEFAULT,
         max_len: MAX_LEN_DEFAULT,
         format: LogFormatKind::Unspecified,
+        servers: Vec::new(),
+        timeout_connect_ms: None,
+        timeout_server_ms: None,
     };
     cx.raw.rings.push((ring, line.clone()));
     cx.current = Current::Ring(cx.raw.rings.len() - 1);
@@ -70,6 +75,51 @@ fn ring<'c>(cx: &'c mut Cx<'_>) -> Option<&'c mut Ring> {
     match cx.current {
         Current::Ring(i) => cx.raw.rings.get_mut(i).map(|(ring, _)| ring),
         _ => None,
+    }
+}
+
+fn timeout(cx: &mut Cx<'_>, line: &Arc<Line>, slot: fn(&mut Ring) -> &mut Option<u64>) {
+    let word = line.keyword_len;
+    let Some(ms) = cx.time_ms(line, word, TimeUnit::Ms) else {
+        return;
+    };
+    if cx.no_more(line, word + 1)
+        && let Some(ring) = ring(cx)
+    {
+        *slot(ring) = Some(ms);
+    }
+}
+
+fn server(cx: &mut Cx<'_>, line: &Arc<Line>) {
+    if line.word(2).is_empty() {
+        return cx.error_at(
+            line,
+            1,
+            "'server' expects <name> and <addr>[:<port>] as arguments.",
+        );
+    }
+    let name = line.word(1).to_owned();
+    let Some(addr) = cx.peer_addr(line, 2, AddrRules::FIXED) else {
+        return;
+    };
+    let octet_count = match (line.word(3), line.word(4)) {
+        ("", _) | ("log-proto", "legacy") => false,
+        ("log-proto", "octet-count") => true,
+        ("log-proto", other) => {
+            let message =
+                format!("'log-proto' expects one of 'legacy' and 'octet-count' but got '{other}'");
+            return cx.error_at(line, 4, message);
+        }
+        (other, _) => return cx.not_yet(line, 3, other, "other words of log servers"),
+    };
+    if cx.no_more(line, 5)
+        && let Some(ring) = ring(cx)
+    {
+        ring.servers.push(RingServer {
+            name,
+            addr,
+            octet_count,
+        });
     }
 }
 
