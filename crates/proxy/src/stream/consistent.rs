@@ -48,8 +48,8 @@ fn restore(headers: &mut Headers, framing: Framing) {
         let codings = headers.count("Transfer-Encoding");
         match framing {
             Framing::Length(n) => {
-                let told = headers.get("Content-Length");
-                lengths == 1 && codings == 0 && told == Some(n.to_string().as_bytes())
+                let told = headers.get("Content-Length").unwrap_or_default();
+                lengths == 1 && codings == 0 && number(told) == Some(n)
             }
             Framing::Chunked => lengths == 0 && codings == 1,
             Framing::None | Framing::UntilClose => lengths == 0 && codings == 0,
@@ -66,6 +66,16 @@ fn restore(headers: &mut Headers, framing: Framing) {
         Framing::Chunked => headers.add("Transfer-Encoding", "chunked"),
         Framing::None | Framing::UntilClose | Framing::Tunnel => {}
     }
+}
+
+/// Digits and nothing else.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text)
+        .ok()
+        .filter(|_| digits)?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -100,6 +110,7 @@ mod tests {
             "Content-Length: 5|",
         );
         check(&[], five, "Content-Length: 5|");
+        check(&[("Content-Length", "+5")], five, "Content-Length: 5|");
         check(&[], Framing::Chunked, "Transfer-Encoding: chunked|");
         check(
             &[("Content-Length", "3")],
