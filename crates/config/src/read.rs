@@ -129,14 +129,17 @@ pub(crate) fn dispatch(cx: &mut Cx<'_>, mut line: Line) {
     if cx.current == Current::Nowhere {
         // After a header that was refused there is nothing sensible to say about its lines.
         if cx.section.is_empty() {
+            // a keyword that is known elsewhere is no section's name with a typo
+            let known = crate::registry::keywords()
+                .filter(|k| k.name.split(' ').next() == Some(first))
+                .max_by_key(|k| k.sections.intersects(Sections::ALL_PROXIES));
             let names = crate::section::SECTIONS.iter().map(|s| s.name);
             let maybe = suggest(first, names)
+                .filter(|_| known.is_none())
                 .map_or(String::new(), |n| format!(" Did you mean '{n}' maybe ?"));
-            cx.error_at(
-                &line,
-                0,
-                format!("unknown keyword '{first}' out of section.{maybe}"),
-            );
+            let hint = known.map(|k| format!("'{first}' belongs to {}", section_list(k.sections)));
+            let message = format!("unknown keyword '{first}' out of section.{maybe}");
+            cx.error(&line, 0, 0..0, message, hint);
         }
         return;
     }
@@ -318,7 +321,13 @@ fn unknown(cx: &mut Cx<'_>, line: &Line, elsewhere: Option<&'static Keyword>) {
             )),
         ),
         None => {
-            let near = suggest(word, crate::registry::first_words(cx.section));
+            let sections = crate::section::SECTIONS.iter().map(|s| s.name);
+            let near = suggest(
+                word,
+                crate::registry::first_words(cx.section)
+                    .into_iter()
+                    .chain(sections),
+            );
             (
                 near.map_or(String::new(), |n| format!("; did you mean '{n}' maybe ?")),
                 None,
