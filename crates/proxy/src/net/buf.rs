@@ -27,6 +27,14 @@ impl BufPool {
         self.free.borrow().len()
     }
 
+    /// Keeps what is no longer used, unless there is enough of it or it has not the usual size.
+    fn take_back(&self, bytes: Box<[u8]>) {
+        let mut free = self.free.borrow_mut();
+        if free.len() < KEPT && bytes.len() == HEADROOM + READ_SIZE {
+            free.push(bytes);
+        }
+    }
+
     /// Lends an empty buffer.
     pub fn lend(self: &Rc<Self>) -> Buf {
         let bytes = self
@@ -111,6 +119,20 @@ impl Buf {
             self.bytes = larger;
         }
     }
+    /// Keeps the unread bytes alone: what waits long for more must not hold a whole buffer. [`Buf::make_room`] before the
+    /// next read.
+    pub fn shrink(&mut self) {
+        const SPARE: usize = 1024;
+        let used = HEADROOM + self.len();
+        if self.bytes.len() <= used + SPARE {
+            return;
+        }
+        let mut small = vec![0; used].into_boxed_slice();
+        small[HEADROOM..].copy_from_slice(self.data());
+        let large = std::mem::replace(&mut self.bytes, small);
+        (self.start, self.end) = (HEADROOM, used);
+        self.pool.take_back(large);
+    }
     /// Appends as much of `src` as fits and returns how much that was.
     pub fn extend(&mut self, src: &[u8]) -> usize {
         let n = src.len().min(self.bytes.len() - self.end);
@@ -122,9 +144,6 @@ impl Buf {
 
 impl Drop for Buf {
     fn drop(&mut self) {
-        let mut free = self.pool.free.borrow_mut();
-        if free.len() < KEPT && self.bytes.len() == HEADROOM + READ_SIZE {
-            free.push(std::mem::take(&mut self.bytes));
-        }
+        self.pool.take_back(std::mem::take(&mut self.bytes));
     }
 }

@@ -242,8 +242,8 @@ async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<
             let t = &l.proxy.timeouts;
             after_ms(t.http_request_ms.or(t.client_ms))
         });
-        buf.make_room(w.model().global.tune.bufsize);
-        match more(&mut buf, client, deadline).await {
+        let most = w.model().global.tune.bufsize;
+        match more(&mut buf, most, client, deadline).await {
             Ok(true) => {}
             // closed or broken in the middle of a head
             Ok(false) => {
@@ -262,15 +262,22 @@ async fn read_head(s: &mut Stream, l: &Listener, client: &mut Client) -> Result<
     }
 }
 
-/// Reads more bytes behind those in `buf`, which has room. `Ok(false)`: closed; `Err`: the time is up.
+/// Reads more bytes behind those in `buf`, which may grow to `most`. `Ok(false)`: closed; `Err`: the time is up.
 async fn more(
     buf: &mut Buf,
+    most: usize,
     client: &mut Client,
     deadline: crate::net::Deadline,
 ) -> Result<bool, ()> {
-    let n = std::future::poll_fn(|cx| match client.io.poll_read(cx, buf.room()) {
-        std::task::Poll::Pending => client.timer.poll(cx, deadline).map(|()| Err(())),
-        ready => ready.map(|r| Ok(r.unwrap_or(0))),
+    let n = std::future::poll_fn(|cx| {
+        buf.make_room(most);
+        match client.io.poll_read(cx, buf.room()) {
+            std::task::Poll::Pending => {
+                buf.shrink();
+                client.timer.poll(cx, deadline).map(|()| Err(()))
+            }
+            ready => ready.map(|r| Ok(r.unwrap_or(0))),
+        }
     })
     .await?;
     buf.filled(n);
