@@ -40,7 +40,6 @@ fn only_other_parts_of_sluice_are_waited_for() {
             "compression",
             "multiplexed protocols",
             "stick tables",
-            "termination events",
             "the cache",
         ]
     );

@@ -207,10 +207,6 @@ later! { STICK_TABLES, "stick tables":
     "table_cnt" (Table) -> Sint, PROCESS;
 }
 
-later! { TERMINATION_EVENTS, "termination events":
-    "term_events" () -> Str, PROCESS;
-}
-
 later! { THE_CACHE, "the cache":
     "res.cache_hit" () -> Bool, SERVER;
     "res.cache_name" () -> Str, SERVER;
@@ -328,7 +324,6 @@ pub(super) const TABLES: &[&[super::FetchDef]] = &[
     QUIC,
     SPOE,
     STICK_TABLES,
-    TERMINATION_EVENTS,
     THE_CACHE,
     TLS,
 ];

@@ -49,6 +49,8 @@ fetches! {
         => "The stream's number, as 32 bits that wrap.";
     "txn.sess_term_state" () -> Str, PROCESS, |_, env, _| term_state(env)
         => "The two characters that say how the stream ended, as in `%ts`.";
+    "term_events" () -> Str, PROCESS, |_, env, _| term_events(env)
+        => "What ended the stream, as `side:event@phase` (`server:timeout@headers`); empty for an end in order.";
     "bc_be_queue" () -> Sint, RESPONSE_KEPT, |_, env, _| count(env, |s| s.backend_queue.into())
         => "Requests that were served before this one in the backend's queue.";
     "bc_srv_queue" () -> Sint, RESPONSE_KEPT, |_, env, _| count(env, |s| s.srv_queue.into())
@@ -127,6 +129,38 @@ fn term_state(env: &dyn Env) -> Fetched<'_> {
         Some(s) => Ok(Sample::string([s.term_cause, s.term_phase])),
         None => never(),
     }
+}
+
+/// The flags of `%ts` in words (manual chapter 8.5).
+fn term_events(env: &dyn Env) -> Fetched<'_> {
+    let Some(s) = env.stream() else {
+        return never();
+    };
+    let event = match s.term_cause {
+        b'C' => "client:abort",
+        b'c' => "client:timeout",
+        b'S' => "server:abort",
+        b's' => "server:timeout",
+        b'D' => "server:down",
+        b'U' => "server:up",
+        b'P' => "proxy:refusal",
+        b'L' => "proxy:answer",
+        b'R' => "proxy:resources",
+        b'I' => "proxy:fault",
+        b'K' => "operator:kill",
+        _ => return Ok(Sample::string("")),
+    };
+    let phase = match s.term_phase {
+        b'R' => "request",
+        b'Q' => "queue",
+        b'C' => "connect",
+        b'H' => "headers",
+        b'D' => "data",
+        b'L' => "last",
+        b'T' => "tarpit",
+        _ => return Ok(Sample::string(event)),
+    };
+    Ok(Sample::string(format!("{event}@{phase}")))
 }
 
 fn last_rule(env: &dyn Env) -> Option<(&str, u32)> {
@@ -236,6 +270,7 @@ mod tests {
             ("txn.redispatched", Some("1")),
             ("txn.id32", Some("9")),
             ("txn.sess_term_state", Some("SC")),
+            ("term_events", Some("server:abort@connect")),
             ("bc_be_queue", Some("10")),
             ("bc_srv_queue", Some("11")),
             ("prio_class", Some("-12")),
