@@ -105,9 +105,7 @@ async fn wait_for_bytes(
                         // closing would reset a request that is there but not heard of yet: its event is on the way
                         return match crate::sys::peek(&client.io, &mut [0]) {
                             Ok(1..) => Poll::Pending,
-                            _ => Poll::Ready(Err(Fail::Io(
-                                std::io::ErrorKind::Interrupted.into(),
-                            ))),
+                            _ => Poll::Ready(Err(Fail::Io(std::io::ErrorKind::Interrupted.into()))),
                         };
                     }
                     return client
