@@ -97,8 +97,11 @@ impl SweepArgs {
     }
 }
 
+/// What makes a report of a plan.
+type Experiment = fn(&Plan) -> Result<Report>;
+
 impl ExperimentArgs {
-    pub fn run(self, experiment: fn(&Plan) -> Result<Report>) -> Result<ExitCode> {
+    pub fn run(self, experiment: Experiment) -> Result<ExitCode> {
         self.plan.finish(&experiment(&self.plan.plan()?)?)
     }
 
@@ -106,23 +109,29 @@ impl ExperimentArgs {
     pub fn run_all(self) -> Result<ExitCode> {
         let plan = self.plan.plan()?;
         let started = Instant::now();
-        let mut reports = vec![bench(&plan)?];
-        let sweep: fn(&Plan) -> Result<Report> = |plan| experiments::sweep::run(plan, &[]);
-        for experiment in [
-            sweep,
-            experiments::sessions::run,
-            experiments::splice::run,
-            experiments::workers::run,
-            experiments::limits::run,
-            experiments::generators::run,
-        ] {
+        let experiments: [(&str, Experiment); 7] = [
+            ("compare", bench),
+            ("sweep", |plan| experiments::sweep::run(plan, &[])),
+            ("sessions", experiments::sessions::run),
+            ("splice", experiments::splice::run),
+            ("workers", experiments::workers::run),
+            ("limits", experiments::limits::run),
+            ("generators", experiments::generators::run),
+        ];
+        let mut reports = Vec::new();
+        for (name, experiment) in experiments {
             if crate::sys::interrupted() {
                 break;
             }
-            reports.push(experiment(&plan)?);
+            // One that fails leaves a page that says why; the others go on.
+            let report = experiment(&plan).unwrap_or_else(|error| {
+                eprintln!("{name}: {error:#}");
+                Report::new(name, name, &format!("This experiment failed: {error:#}"))
+            });
+            report.write(&self.plan.out)?;
+            reports.push(report);
         }
         for report in &reports {
-            report.write(&self.plan.out)?;
             print!("\n{}", report.terminal());
         }
         let put = |name: &str, text: String| {

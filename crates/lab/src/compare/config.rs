@@ -40,7 +40,9 @@ pub struct Job {
 /// Whether bodies are spliced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Splice {
-    /// Copied.
+    /// As the proxy does by itself: HAProxy copies, Sluice splices large bodies.
+    Default,
+    /// Copied (`nosplice`).
     Off,
     /// When the proxy finds that it pays (`option splice-auto`).
     Auto,
@@ -76,7 +78,7 @@ impl Job {
             listen,
             servers,
             tcp: false,
-            splice: Splice::Off,
+            splice: Splice::Default,
             pipe_bytes: None,
             close: false,
             act: Act::Forward,
@@ -104,6 +106,9 @@ pub fn haproxy(job: &Job) -> String {
     if let Some(bytes) = job.buffer_bytes {
         put(&format!("    tune.bufsize {bytes}"));
     }
+    if job.splice == Splice::Off {
+        put("    nosplice");
+    }
     if let Some(bytes) = job.pipe_bytes {
         put(&format!("    tune.pipesize {bytes}"));
     }
@@ -123,7 +128,7 @@ pub fn haproxy(job: &Job) -> String {
         put("    option httpclose");
     }
     match job.splice {
-        Splice::Off => {}
+        Splice::Default | Splice::Off => {}
         Splice::Auto => put("    option splice-auto"),
         Splice::Always => {
             put("    option splice-request");
@@ -227,7 +232,7 @@ pub fn relay_args(job: &Job) -> Vec<String> {
         job.listen.to_string(),
     ];
     args.extend(["--threads".to_owned(), job.workers.to_string()]);
-    if job.splice != Splice::Off {
+    if matches!(job.splice, Splice::Auto | Splice::Always) {
         args.push("--splice".to_owned());
         let pipe_bytes = job.pipe_bytes.unwrap_or(64 << 10);
         args.extend(["--buffer".to_owned(), pipe_bytes.to_string()]);

@@ -9,7 +9,7 @@ use crate::process::{Process, WorkDir, find_program};
 use crate::report::{Report, Table};
 use crate::stand::Stand;
 use crate::stats::{bootstrap_median, median, paired_ratios};
-use crate::units::{parse_time, show_count, show_ns, show_size};
+use crate::units::{parse_size, parse_time, show_count, show_ns, show_size};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -19,7 +19,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Path and connections of each comparison.
-const WORKS: [(&str, usize); 4] = [
+const WORKS: [(&str, usize); 5] = [
+    // A server that takes its time sets the rate: here all must reach the same.
+    ("/?s=64&t=5", 64),
     ("/?s=64", 64),
     ("/?s=64", 500),
     ("/?s=16k", 64),
@@ -178,7 +180,7 @@ fn costs(plan: &Plan, tools: &[Tool], report: &mut Report, data: &mut Vec<Value>
             let cost = cell(median(&us(costs)), |v| format!("{v:.2}"));
             telling(&format!("  {:8} {cost} us/req", tool.name()));
             table.row([
-                format!("{} {conns} connections", show_size(size_of(path))),
+                work(path, conns),
                 tool.name().to_owned(),
                 cost,
                 cost_ratio,
@@ -198,10 +200,13 @@ fn costs(plan: &Plan, tools: &[Tool], report: &mut Report, data: &mut Vec<Value>
     Ok(())
 }
 
-fn size_of(path: &str) -> u64 {
-    path.split_once("s=")
-        .and_then(|(_, size)| crate::units::parse_size(size).ok())
-        .unwrap_or(0)
+/// `64 B after 5 ms, 64 connections`.
+fn work(path: &str, conns: usize) -> String {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    let of = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+    let size = of("s=").and_then(|size| parse_size(size).ok()).unwrap_or(0);
+    let wait = of("t=").map_or_else(String::new, |ms| format!(" after {ms} ms"));
+    format!("{}{wait}, {conns} connections", show_size(size))
 }
 
 fn one(plan: &Plan, stand: &Stand, tool: Tool, path: &str, conns: usize) -> Result<Cost> {
@@ -302,6 +307,12 @@ fn parse_latency(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn works_in_words() {
+        assert_eq!(work("/?s=64&t=5", 8), "64 B after 5 ms, 8 connections");
+        assert_eq!(work("/?s=16k", 64), "16 KiB, 64 connections");
+    }
 
     #[test]
     fn both_reports_are_read() {

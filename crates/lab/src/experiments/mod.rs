@@ -124,21 +124,22 @@ pub fn try_measure(
 
 /// Keeps a proxy's configuration at the end of the report, once for each text.
 fn note_config(report: &mut Report, running: &Running) {
-    use crate::report::Block;
-    let port = running.addr.to_string();
-    let clean = |text: &str| text.replace(&port, "ADDR:PORT");
+    let (addr, port) = (running.addr.to_string(), running.addr.port());
+    // The folder of its files is named after the port too.
+    let folder = format!("{}-{port}", running.peer.name());
+    let clean = |text: &str| {
+        let text = text.replace(&addr, "ADDR:PORT");
+        text.replace(&folder, running.peer.name())
+    };
     let text = format!(
         "# {}\n{}",
         clean(&running.process.command),
         clean(&running.config)
     );
     let body = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
-    let known = report.blocks.iter().any(|block| match block {
-        Block::Code(caption, old) => {
-            caption.starts_with(running.peer.name())
-                && (running.config.is_empty() || body(old) == body(&text))
-        }
-        _ => false,
+    let known = report.appendix.iter().any(|(caption, old)| {
+        caption.starts_with(running.peer.name())
+            && (running.config.is_empty() || body(old) == body(&text))
     });
     if !known {
         report.code(

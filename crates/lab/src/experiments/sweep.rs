@@ -25,8 +25,9 @@ use std::time::Duration;
 /// The published method's figures: of the samples of a minute.
 const DROP: usize = 5;
 const KEEP: usize = 20;
-/// Concurrent connections.
+/// Concurrent connections, and for objects from a mebibyte on: few enough for a second to see some arrive.
 const CONNS: usize = 64;
+const CONNS_LARGE: usize = 16;
 
 /// A point of a series.
 struct Point {
@@ -159,7 +160,8 @@ fn series(plan: &Plan, report: &mut Report, variant: Variant, peer: Peer) -> Res
     for &size in sizes {
         let path = format!("/?s={size}");
         let measured = try_measure(report, &stand, peer, shape, |proxy| {
-            let load = gets(proxy, &path, CONNS, true)?;
+            let conns = if size < 1 << 20 { CONNS } else { CONNS_LARGE };
+            let load = gets(proxy, &path, conns, true)?;
             stand.measure(proxy, load, span)
         });
         let Some(sample) = measured else { break };

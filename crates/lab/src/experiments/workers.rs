@@ -106,7 +106,8 @@ pub fn run(plan: &Plan) -> Result<Report> {
         "workers",
         "Workers",
         "The same proxy with one worker and more. Load and origin use the machine's CPUs too: a worker that shares its CPU with \
-         them gains less than one on a machine of its own, for all proxies alike.",
+         them gains less than one on a machine of its own, for all proxies alike. Every proxy does as it does by itself: Sluice \
+         splices large bodies, the others copy.",
     );
     // With more workers than CPUs set apart for them, everybody shares all.
     let all = Plan {

@@ -22,6 +22,7 @@ th { color: var(--dim); font-weight: 600; font-size: .9em; }
 td.good { color: var(--good); font-weight: 600; } td.bad { color: var(--bad); font-weight: 600; }
 figure { margin: 1em 0; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 8px; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 520px), 1fr)); gap: 0 14px; align-items: start; }
+figure { overflow-x: auto; } figure svg { min-width: 560px; }
 svg { width: 100%; height: auto; color: var(--fg); }
 details { margin: .5em 0; } summary { cursor: pointer; color: var(--accent); }
 pre { overflow-x: auto; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px; font-size: 13px; }
@@ -73,16 +74,21 @@ pub fn page(report: &Report) -> String {
             Block::Text(text) => writeln!(body, "<p>{}</p>", escape(text)),
             Block::Table(table) => writeln!(body, "{}", table_html(table)),
             Block::Chart(_, chart) => writeln!(body, "<figure>{}</figure>", chart.svg()),
-            Block::Code(caption, text) => writeln!(
-                body,
-                "<details><summary>{}</summary><pre>{}</pre></details>",
-                escape(caption),
-                escape(text)
-            ),
         };
         if is_figure(n) && !is_figure(n + 1) {
             body.push_str("</div>\n");
         }
+    }
+    if !report.appendix.is_empty() {
+        body.push_str("<h2>How it was run</h2>\n");
+    }
+    for (caption, text) in &report.appendix {
+        let _ = writeln!(
+            body,
+            "<details><summary>{}</summary><pre>{}</pre></details>",
+            escape(caption),
+            escape(text)
+        );
     }
     frame(&report.title, &body)
 }

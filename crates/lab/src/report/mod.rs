@@ -26,6 +26,8 @@ pub struct Report {
     pub lead: String,
     /// The rest, in order.
     pub blocks: Vec<Block>,
+    /// How it was run: captions and preformatted texts, folded away at the end of the page.
+    pub appendix: Vec<(String, String)>,
     /// Everything that was measured.
     pub data: Value,
     /// The run was ended by a signal.
@@ -43,8 +45,6 @@ pub enum Block {
     Table(Table),
     /// A chart; the name is that of its SVG and PNG files.
     Chart(String, Figure),
-    /// Preformatted text under a caption, folded away on the page.
-    Code(String, String),
 }
 
 /// A picture of a report.
@@ -175,6 +175,7 @@ impl Report {
             title: title.to_owned(),
             lead: lead.to_owned(),
             blocks: Vec::new(),
+            appendix: Vec::new(),
             data: Value::Null,
             interrupted: false,
         }
@@ -201,10 +202,9 @@ impl Report {
             .push(Block::Chart(name.to_owned(), figure.into()));
     }
 
-    /// Adds preformatted text.
+    /// Adds preformatted text to the appendix.
     pub fn code(&mut self, caption: &str, text: &str) {
-        self.blocks
-            .push(Block::Code(caption.to_owned(), text.to_owned()));
+        self.appendix.push((caption.to_owned(), text.to_owned()));
     }
 
     /// The report for a terminal: no charts, no configurations.
@@ -216,7 +216,7 @@ impl Report {
                 Block::Heading(heading) => text.push_str(&format!("\n{heading}\n")),
                 Block::Text(paragraph) => text.push_str(&format!("{paragraph}\n")),
                 Block::Table(table) => text.push_str(&table.text()),
-                Block::Chart(..) | Block::Code(..) => {}
+                Block::Chart(..) => {}
             }
         }
         if self.interrupted {
@@ -233,8 +233,11 @@ impl Report {
             match block {
                 Block::Heading(heading) => text.push_str(&format!("\n### {heading}\n\n")),
                 Block::Text(paragraph) => text.push_str(&format!("{paragraph}\n\n")),
-                Block::Table(table) => text.push_str(&table.markdown()),
-                Block::Chart(..) | Block::Code(..) => {}
+                Block::Table(table) => {
+                    text.push_str(&table.markdown());
+                    text.push('\n');
+                }
+                Block::Chart(..) => {}
             }
         }
         text
