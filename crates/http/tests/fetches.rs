@@ -21,7 +21,7 @@ fn show(value: Option<&[u8]>) -> String {
 
 /// Number of cookies called `name`, and the value of the last: what `req.cook` gives outside of ACLs.
 fn cookie(value: &[u8], name: &[u8]) -> [String; 2] {
-    let all: Vec<&[u8]> = cookies(value)
+    let all: Vec<&[u8]> = cookies_of(value, name.len())
         .filter(|(n, _)| *n == name)
         .map(|(_, v)| v)
         .collect();
@@ -51,9 +51,7 @@ fn items_and_cookies_are_those_of_haproxy() {
         ours.extend(cookie(&cookie_value, b"a"));
         ours.extend(cookie(&cookie_value, b"b"));
         let expected = String::from_utf8(unescape(expected)).unwrap();
-        // An empty cookie at the end counts for HAProxy if blanks stand before its `=`; not for us.
-        let blank_name_end = row.contains(" | ;a \\t= | ");
-        if (ours.join("~") != expected) != blank_name_end {
+        if ours.join("~") != expected {
             wrong.push(format!("{row}\n    ours {}", ours.join("~")));
         }
     }

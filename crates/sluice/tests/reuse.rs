@@ -66,7 +66,10 @@ impl Proxy {
             .expect("the program starts");
         let proxy = Proxy { child, dir };
         let until = Instant::now() + PATIENCE;
-        while UnixStream::connect(proxy.dir.join("l")).is_err() {
+        while ["l", "cli"]
+            .iter()
+            .any(|socket| UnixStream::connect(proxy.dir.join(socket)).is_err())
+        {
             assert!(Instant::now() < until, "it does not listen");
             std::thread::sleep(Duration::from_millis(5));
         }
