@@ -188,7 +188,8 @@ pub fn pools(rows: &[WorkerRow]) -> String {
         }
     }
     let mut out = "Dumping pools usage.\n".to_owned();
-    let (mut allocated, mut used, mut kept) = (0, 0, 0);
+    // what is kept for the next user counts as used
+    let (mut used, mut kept) = (0, 0);
     for (s, users) in &sums {
         let n = s.used + s.kept;
         let _ = writeln!(
@@ -199,13 +200,12 @@ pub fn pools(rows: &[WorkerRow]) -> String {
             n * s.size,
             s.kept
         );
-        allocated += n * s.size;
         used += n * s.size;
         kept += s.kept * s.size;
     }
     let _ = writeln!(
         out,
-        "Total: {} pools, {allocated} bytes allocated, {used} used (~{kept} by thread caches).",
+        "Total: {} pools, {used} bytes allocated, {used} used (~{kept} by thread caches).",
         sums.len()
     );
     out

@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::model::{PeerAddr, PortSpec, RingServer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use sluice_config::model::RingServer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use crate::logs::Rings;
+use crate::net::peer::{self, Duplex};
 
 /// Pause before another attempt to connect.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -55,35 +55,15 @@ impl Sender {
         let mut seen = 0;
         loop {
             // what failed is tried again
-            let _ = match &self.server.addr {
-                PeerAddr::Ip {
-                    ip,
-                    port: PortSpec::Fixed(port),
-                } => {
-                    let connecting = TcpStream::connect((*ip, *port));
-                    match within(self.connect, connecting).await {
-                        Ok(io) => self.send_all(io, &mut seen).await,
-                        Err(e) => Err(e),
-                    }
-                }
-                PeerAddr::Unix(path) => {
-                    match within(self.connect, UnixStream::connect(path)).await {
-                        Ok(io) => self.send_all(io, &mut seen).await,
-                        Err(e) => Err(e),
-                    }
-                }
-                _ => return,
-            };
+            if let Ok(io) = within(self.connect, peer::connect(&self.server.addr)).await {
+                let _ = self.send_all(io, &mut seen).await;
+            }
             tokio::time::sleep(AGAIN).await;
         }
     }
 
     /// Sends what is there and what comes, until the server leaves or takes no more.
-    async fn send_all(
-        &self,
-        mut io: impl AsyncRead + AsyncWrite + Unpin,
-        seen: &mut u64,
-    ) -> io::Result<()> {
+    async fn send_all(&self, mut io: impl Duplex, seen: &mut u64) -> io::Result<()> {
         let mut answer = [0; 512];
         loop {
             let mut more = std::pin::pin!(self.arrived.notified());

@@ -7,12 +7,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::model::{EmailAlert, PeerAddr, PortSpec};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::{TcpStream, UnixStream};
+use sluice_config::model::{EmailAlert, PeerAddr};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
 use crate::logs;
+use crate::net::peer::{self, Duplex};
 
 /// Mails that wait for one mail server; more are dropped.
 const WAITING: usize = 128;
@@ -45,7 +45,7 @@ pub fn send(alert: &Arc<EmailAlert>, host: &Arc<str>, level: u8, text: &str) {
         let mail = Mail {
             alert: alert.clone(),
             host: host.clone(),
-            text: text.strip_suffix('.').unwrap_or(text).to_owned(),
+            text: line(text),
             date: logs::mail_date(crate::clock::read().wall_us),
         };
         QUEUES.with_borrow_mut(|queues| {
@@ -62,6 +62,12 @@ pub fn send(alert: &Arc<EmailAlert>, host: &Arc<str>, level: u8, text: &str) {
     }
 }
 
+/// The text as a line of its own: what a server said in it must not end the mail and begin another.
+fn line(text: &str) -> String {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    text.replace(char::is_control, " ")
+}
+
 async fn deliver_all(addr: PeerAddr, timeout: Duration, mut mails: mpsc::Receiver<Mail>) {
     while let Some(mail) = mails.recv().await {
         // what fails is lost, the next one may do better
@@ -70,18 +76,11 @@ async fn deliver_all(addr: PeerAddr, timeout: Duration, mut mails: mpsc::Receive
 }
 
 async fn deliver(addr: &PeerAddr, mail: &Mail) -> io::Result<()> {
-    match addr {
-        PeerAddr::Ip {
-            ip,
-            port: PortSpec::Fixed(port),
-        } => converse(TcpStream::connect((*ip, *port)).await?, mail).await,
-        PeerAddr::Unix(path) => converse(UnixStream::connect(path).await?, mail).await,
-        _ => Err(io::ErrorKind::AddrNotAvailable.into()),
-    }
+    converse(peer::connect(addr).await?, mail).await
 }
 
 /// One mail from the greeting to the farewell.
-async fn converse(io: impl AsyncRead + AsyncWrite + Unpin, mail: &Mail) -> io::Result<()> {
+async fn converse(io: impl Duplex, mail: &Mail) -> io::Result<()> {
     let mut io = BufReader::new(io);
     let EmailAlert { from, to, .. } = &*mail.alert;
     let host = mail.alert.myhostname.as_deref().unwrap_or(&mail.host);
@@ -154,6 +153,14 @@ mod tests {
         let mut all = String::new();
         theirs.read_to_string(&mut all).await.expect("text");
         assert_eq!(all, said);
+    }
+
+    #[test]
+    fn what_a_server_said_stays_in_its_line() {
+        assert_eq!(
+            line("down, info: \"a\".\r\n.\r\nQUIT."),
+            "down, info: \"a\".  .  QUIT"
+        );
     }
 
     #[tokio::test]

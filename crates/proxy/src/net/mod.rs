@@ -6,6 +6,7 @@ pub mod listen;
 pub mod namespace;
 pub mod netscaler;
 pub mod outbox;
+pub mod peer;
 pub mod pipe;
 pub mod proxy_protocol;
 pub mod timer;
