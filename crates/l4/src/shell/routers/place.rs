@@ -312,15 +312,21 @@ impl Work {
         }
     }
 
-    /// Somebody else removed an address, or it went with its link: it is put back and announced, unless the file says that nobody
-    /// minds (no_track).
+    /// Somebody else removed an address, or it went with its link: it is put back and announced, as soon as the link is up,
+    /// unless the file says that nobody minds (no_track).
     fn put_back(&mut self) {
         if self.there.is_empty() {
             return;
         }
+        // The links are looked at after the addresses, and here: what `self.links` says may be older than the loss, and an
+        // address that went with its link shall wait for it. When the link comes, so does a job with the links.
         let Ok(there) = self.netlink.addresses() else {
             return;
         };
+        match self.netlink.links() {
+            Ok(links) => self.links = Arc::new(links),
+            Err(_) => return,
+        }
         let there: HashSet<(u32, IpAddr)> = there.iter().map(|(i, ip, _)| (*i, *ip)).collect();
         let placements: Vec<_> = self.there.values().map(|(p, _)| p.clone()).collect();
         for p in placements {
