@@ -262,6 +262,8 @@ pub fn keyword_table() -> String {
         ("userlist", Sections::USERLIST),
         ("http-errors", Sections::HTTP_ERRORS),
         ("ring", Sections::RING),
+        ("log-profile", Sections::LOG_PROFILE),
+        ("mailers", Sections::MAILERS),
     ] {
         let proxies = section == Sections::ALL_PROXIES;
         let sides = if proxies { " D F L B |" } else { "" };

@@ -6,7 +6,7 @@ use crate::addr::AddrRules;
 use crate::cx::Cx;
 use crate::diag::suggest;
 use crate::line::Line;
-use crate::model::{LogFormatKind, LogSample, LogTarget, PeerAddr, PortSpec};
+use crate::model::{LogFormatKind, LogProfile, LogSample, LogTarget, PeerAddr, PortSpec};
 
 /// Syslog facilities by their number.
 pub(crate) const FACILITIES: [&str; 24] = [
@@ -51,6 +51,7 @@ impl Cx<'_> {
             facility: 0,
             level: 7,
             min_level: 0,
+            profile: None,
             from_global: false,
         };
         let mut at = from + 1;
@@ -59,9 +60,13 @@ impl Cx<'_> {
                 "len" => target.max_len = self.uint(line, at + 1, LEN)? as usize,
                 "format" => target.format = self.log_format_kind(line, at + 1)?,
                 "sample" => target.sample = Some(self.log_sample(line, at + 1)?),
+                // found when all sections are known
                 "profile" => {
-                    self.not_yet(line, at, "log ... profile", "log profiles");
-                    return None;
+                    let name = self.need(line, at + 1, "a log-profile's name")?.to_owned();
+                    target.profile = Some(Arc::new(LogProfile {
+                        name,
+                        ..LogProfile::default()
+                    }));
                 }
                 _ => break,
             }

@@ -32,6 +32,7 @@ pub struct Raw {
     pub rings: Vec<(Ring, Arc<Line>)>,
     pub http_errors: Vec<HttpErrors>,
     pub mailers: Vec<(Mailers, Arc<Line>)>,
+    pub log_profiles: Vec<(LogProfile, Arc<Line>)>,
 }
 
 impl Raw {
@@ -172,7 +173,7 @@ pub struct Settings {
     pub error_log_format: Option<Written>,
     pub log_format_sd: Option<Written>,
     pub log_tag: Option<String>,
-    pub log_steps: Vec<String>,
+    pub log_steps: Option<LogSteps>,
 
     pub forwardfor: Option<ForwardFor>,
     pub originalto: Option<ForwardFor>,
@@ -319,7 +320,7 @@ impl Default for Settings {
             error_log_format: None,
             log_format_sd: None,
             log_tag: None,
-            log_steps: Vec::new(),
+            log_steps: None,
             forwardfor: None,
             originalto: None,
             forwarded: None,

@@ -539,7 +539,7 @@ fn log_lines_have_targets() {
     );
     assert_eq!(unix.addr, PeerAddr::Unix("/dev/log".into()));
     assert_eq!(f.log.tag.as_deref(), Some("x"));
-    assert_eq!(f.log.steps, ["request", "close"]);
+    assert_eq!(f.log.steps, Some(LogSteps::REQUEST | LogSteps::CLOSE));
 }
 
 #[test]

@@ -34,6 +34,8 @@ const UNREAD: &[(&str, &str)] = &[
         "Model::res_captures_max",
         "for the ones who size slots once",
     ),
+    ("LogSteps::ACCEPT", "asked through `LogSteps::of`"),
+    ("LogSteps::REQUEST", "asked through `LogSteps::of`"),
     // the keyword stops the start
     ("CheckExpect::tout_status", "tout-status"),
     ("CheckParams::via_socks4", "check-via-socks4"),

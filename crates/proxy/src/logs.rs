@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluice_config::model::{Global, LogFormatKind, LogTarget, Mode, PeerAddr, PortSpec, Proxy};
+use sluice_config::model::{
+    Global, LogFormatKind, LogProfile, LogStep, LogTarget, PeerAddr, PortSpec, Proxy,
+};
 use sluice_engine::Runtime;
 use tokio::sync::Notify;
 
@@ -181,14 +183,12 @@ impl LogSender {
         };
     }
 
-    /// The line of a stream that ended (or is logged early).
-    pub fn stream(&self, s: &Stream, fe: &Proxy, level: u8) {
+    /// The line of a stream at a step of it, most often its end.
+    pub fn stream(&self, s: &Stream, fe: &Proxy, level: u8, step: LogStep) {
         let mut line = self.line.borrow_mut();
         line.clear();
-        // a connection that failed before it carried a request
-        let no_request = fe.mode == Mode::Http && !s.has_req;
         match &fe.log.error_format {
-            Some(f) if no_request => f.write(s, &mut line),
+            Some(f) if step == LogStep::Error => f.write(s, &mut line),
             _ => fe.log.format.write(s, &mut line),
         }
         let mut structured = Vec::new();
@@ -203,6 +203,45 @@ impl LogSender {
             &line,
             &structured,
         );
+    }
+
+    /// The same where targets, or the rule that asks for a line, have profiles: each target gets what its profile says of
+    /// the step. `text`: the line of those that say nothing; `None`: there is none.
+    pub fn profiled(
+        &self,
+        s: &Stream,
+        fe: &Proxy,
+        level: u8,
+        (step, wanted): (LogStep, Option<&LogProfile>),
+        text: Option<&[u8]>,
+    ) {
+        for target in &fe.log.targets {
+            let profile = wanted.or(target.profile.as_deref());
+            let say = profile.and_then(|p| p.at(step));
+            if say.is_some_and(|say| say.drop) {
+                continue;
+            }
+            let mut line = Vec::new();
+            match (say.and_then(|say| say.format.as_ref()), text) {
+                (Some(format), _) => format.write(s, &mut line),
+                (None, Some(text)) => line.extend_from_slice(text),
+                (None, None) => continue,
+            }
+            let mut structured = Vec::new();
+            let sd = say.and_then(|say| say.sd.as_ref());
+            if let Some(f) = sd.or(fe.log.sd_format.as_ref()) {
+                f.write(s, &mut structured);
+            }
+            let tag = profile.and_then(|p| p.tag.as_deref());
+            self.send(
+                std::slice::from_ref(target),
+                tag.or(fe.log.tag.as_deref()),
+                level,
+                s.now.wall_us,
+                &line,
+                &structured,
+            );
+        }
     }
 
     /// A line of a frontend that is no stream's.

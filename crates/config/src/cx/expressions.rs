@@ -35,7 +35,11 @@ impl<'a> Cx<'a> {
             store: &self.opts.store,
             file: &line.file,
             line: line.number,
-            http: proxy.is_some_and(|p| p.mode() == Mode::Http),
+            // a profile serves proxies of any mode
+            http: match self.current {
+                Current::LogProfile(_) => true,
+                _ => proxy.is_some_and(|p| p.mode() == Mode::Http),
+            },
             acls: Some(acls),
         };
         match parse(&ctx, acls) {

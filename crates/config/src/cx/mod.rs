@@ -49,6 +49,7 @@ pub(crate) enum Current {
     Ring(usize),
     HttpErrors(usize),
     Mailers(usize),
+    LogProfile(usize),
     /// A section that repeats another and is not read.
     Duplicate,
     /// A section of another part: refused at its header, its lines are checked for being known only.

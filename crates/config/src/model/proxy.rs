@@ -368,7 +368,10 @@ pub struct Logging {
     pub error_format: Option<LogFormat>,
     pub sd_format: Option<LogFormat>,
     pub tag: Option<String>,
-    pub steps: Vec<String>,
+    /// `log-steps`; `None`: at the end, or as early as the format and `option logasap` let it.
+    pub steps: Option<LogSteps>,
+    /// A target has a profile.
+    pub profiled: bool,
     /// The format needs nothing that is only known at the end (`option logasap` apart): connection logs of the
     /// default format are written when the stream starts.
     pub at_start: bool,

@@ -125,7 +125,11 @@ pub enum Action {
         len: usize,
     },
     SetLogLevel(Option<u8>),
-    DoLog,
+    /// `do-log [profile NAME]`
+    DoLog {
+        step: LogStep,
+        profile: Option<Arc<LogProfile>>,
+    },
     SetNice(i32),
     SetMark {
         side: sluice_expr::env::Side,

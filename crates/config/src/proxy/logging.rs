@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cx::Cx;
 use crate::line::{Line, Prefix, Written};
+use crate::model::{LogStep, LogSteps};
 use crate::raw::{RawLog, RawLogFormat, Settings};
 use crate::registry::{Keyword, Sections, kw, later};
 
@@ -95,24 +96,30 @@ fn one_format(cx: &mut Cx<'_>, line: &Arc<Line>, store: fn(&mut Settings, Writte
     store(&mut cx.proxy().settings, Written::new(line, word));
 }
 
-/// Steps of a stream at which a line can be written.
-const STEPS: [&str; 6] = ["accept", "request", "connect", "response", "close", "error"];
-
 fn log_steps(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let word = line.keyword_len;
     let Some(text) = cx.need(line, word, "a list of steps") else {
         return;
     };
     let text = text.to_owned();
-    let mut steps = Vec::new();
+    let mut steps = LogSteps::empty();
     for step in text.split(',') {
-        match step {
-            "all" | "any" => steps.extend(STEPS.iter().map(|s| (*s).to_owned())),
-            known if STEPS.contains(&known) => steps.push(known.to_owned()),
-            other => {
-                let hint = match suggest(other, STEPS) {
+        let known = LogStep::ALL.iter().find(|(_, name, _)| *name == step);
+        let known = known.and_then(|(step, ..)| LogSteps::of(*step));
+        match (step, known) {
+            ("all" | "any", _) => steps = LogSteps::all(),
+            (_, Some(step)) => steps |= step,
+            ("error", _) => cx.warn(
+                line,
+                word,
+                "'log-steps' : 'error' has no effect",
+                Some("connections that fail early are logged whatever the steps are".into()),
+            ),
+            (other, None) => {
+                let names = ["accept", "request", "connect", "response", "close"];
+                let hint = match suggest(other, names) {
                     Some(near) => format!("did you mean '{near}'?"),
-                    None => format!("it takes 'all' or {}", list(&STEPS)),
+                    None => format!("it takes 'all' or {}", list(&names)),
                 };
                 return cx.error(
                     line,
@@ -125,6 +132,6 @@ fn log_steps(cx: &mut Cx<'_>, line: &Arc<Line>) {
         }
     }
     if cx.no_more(line, word + 1) {
-        cx.proxy().settings.log_steps = steps;
+        cx.proxy().settings.log_steps = Some(steps);
     }
 }

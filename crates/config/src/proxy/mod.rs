@@ -124,7 +124,7 @@ fn choice<T: Copy>(
 }
 
 /// "'a', 'b' or 'c'".
-fn list(names: &[&str]) -> String {
+pub(crate) fn list(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|n| format!("'{n}'")).collect();
     match quoted.split_last() {
         None => String::new(),

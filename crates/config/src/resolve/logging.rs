@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::Resolver;
 use crate::line::Line;
-use crate::model::{LogFormatKind, LogTarget, Logging, Mode, PeerAddr};
-use crate::raw::{Raw, RawLog, RawLogFormat, RawProxy, Settings};
+use crate::model::{LogFormatKind, LogProfile, LogTarget, Logging, Mode, PeerAddr};
+use crate::raw::{RawLog, RawLogFormat, RawProxy, Settings};
 
 pub(super) fn is_clf(s: &Settings) -> bool {
     matches!(
@@ -45,13 +45,14 @@ pub(super) fn build(
         resolver.format(written, index, Place::LOG, purpose)
     };
     Some(Logging {
+        profiled: targets.iter().any(|t| t.profile.is_some()),
+        targets,
         error_format: compile(resolver, &s.error_log_format, Purpose::Log),
         sd_format: compile(resolver, &s.log_format_sd, Purpose::LogSd),
         // A format that is never written stands in where an error was reported, or where no line is made.
         format: format.or_else(|| resolver.built_in("", &raw.line))?,
-        targets,
         tag: s.log_tag.clone(),
-        steps: s.log_steps.clone(),
+        steps: s.log_steps,
         at_start: s.log_format.is_none(),
     })
 }
@@ -104,22 +105,28 @@ fn targets(resolver: &mut Resolver<'_>, s: &Settings) -> Vec<LogTarget> {
             RawLog::Global(_) => {
                 targets.extend(resolver.raw.global.logs.iter().map(|t| LogTarget {
                     from_global: true,
-                    ..as_its_ring(resolver.raw, t.clone())
+                    ..bound(resolver, t.clone())
                 }));
             }
             RawLog::Target(target, line) => {
                 check_target(resolver, target, line);
-                targets.push(as_its_ring(resolver.raw, target.clone()));
+                targets.push(bound(resolver, target.clone()));
             }
         }
     }
     targets
 }
 
-/// A target that is a ring has the ring's format, unless its line says another, and keeps to the ring's length.
-pub(super) fn as_its_ring(raw: &Raw, mut target: LogTarget) -> LogTarget {
+/// A target with what it names. One that is a ring has the ring's format, unless its line says another, and keeps to the
+/// ring's length.
+pub(super) fn bound(resolver: &Resolver<'_>, mut target: LogTarget) -> LogTarget {
+    if let Some(named) = &mut target.profile
+        && let Some(profile) = resolver.log_profiles.iter().find(|p| *p == named)
+    {
+        *named = profile.clone();
+    }
     if let PeerAddr::Ring(name) = &target.addr
-        && let Some((ring, _)) = raw.rings.iter().find(|(r, _)| r.name == *name)
+        && let Some((ring, _)) = resolver.raw.rings.iter().find(|(r, _)| r.name == *name)
     {
         if target.format == LogFormatKind::Unspecified {
             target.format = ring.format;
@@ -129,8 +136,30 @@ pub(super) fn as_its_ring(raw: &Raw, mut target: LogTarget) -> LogTarget {
     target
 }
 
-/// A ring that is logged to must exist.
+/// A log-profile by its name; an error at the word that names it where there is none.
+pub(crate) fn profile(
+    resolver: &mut Resolver<'_>,
+    name: &str,
+    line: &Line,
+    word: usize,
+) -> Option<Arc<LogProfile>> {
+    let known = &resolver.log_profiles;
+    if let Some(found) = known.iter().find(|p| p.name == name) {
+        return Some(found.clone());
+    }
+    let near = crate::diag::suggest(name, known.iter().map(|p| p.name.as_str()))
+        .map(|n| format!("did you mean '{n}'?"));
+    let message = format!("'{}' : unknown log-profile '{name}'", line.keyword());
+    resolver.error(line, word, message, near);
+    None
+}
+
+/// A ring or profile that is named must exist.
 pub(super) fn check_target(resolver: &mut Resolver<'_>, target: &LogTarget, line: &Arc<Line>) {
+    if let Some(named) = &target.profile {
+        let word = line.words.iter().position(|w| w.text == "profile");
+        profile(resolver, &named.name, line, word.map_or(0, |at| at + 1));
+    }
     let PeerAddr::Ring(name) = &target.addr else {
         return;
     };

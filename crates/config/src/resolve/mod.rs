@@ -25,11 +25,13 @@ use crate::model::*;
 use crate::raw::{Raw, RawProxy};
 use crate::{LoadOptions, Loaded};
 use accounts::Accounts;
+pub(crate) use logging::profile;
 
 /// Every section as read, and where to report.
 pub struct Resolver<'a> {
     pub raw: &'a Raw,
     pub(crate) mailers: Vec<Arc<crate::model::Mailers>>,
+    pub(crate) log_profiles: Vec<Arc<LogProfile>>,
     pub(crate) defaults: &'a [RawProxy],
     pub(crate) defaults_used: &'a [DefaultsUse],
     pub(crate) opts: &'a LoadOptions<'a>,
@@ -48,6 +50,11 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
             .mailers
             .iter()
             .map(|(m, _)| Arc::new(m.clone()))
+            .collect(),
+        log_profiles: raw
+            .log_profiles
+            .iter()
+            .map(|(p, _)| Arc::new(p.clone()))
             .collect(),
         defaults: &cx.defaults,
         defaults_used: &cx.defaults_used,
@@ -121,7 +128,7 @@ fn global(resolver: &mut Resolver<'_>) -> Global {
         logging::check_target(resolver, target, line);
     }
     for target in &mut global.logs {
-        *target = logging::as_its_ring(resolver.raw, target.clone());
+        *target = logging::bound(resolver, target.clone());
     }
     global
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Section, http_errors, mailers, ring, userlist};
+use super::{Section, http_errors, log_profile, mailers, ring, userlist};
 use crate::cx::{Current, Cx, caps_of, section_name};
 use crate::diag::Severity;
 use crate::line::{Line, Word};
@@ -49,13 +49,13 @@ pub(super) static SECTIONS: &[Section] = &[
     section("http-errors", Sections::HTTP_ERRORS, "<name>", "error pages that proxies refer to", http_errors::open),
     section("ring", Sections::RING, "<name>", "a memory buffer for logs", ring::open),
     section("mailers", Sections::MAILERS, "<name>", "mail servers that are told of changes", mailers::open),
+    section("log-profile", Sections::LOG_PROFILE, "<name>", "what lines are at which step of a stream", log_profile::open),
     later("peers", Sections::PEERS, "peers"),
     later("resolvers", Sections::RESOLVERS, "DNS resolvers"),
     later("program", Sections::PROGRAM, "programs run by the master process"),
     later("cache", Sections::CACHE, "the HTTP cache"),
     later("fcgi-app", Sections::FCGI_APP, "FastCGI"),
     later("log-forward", Sections::LOG_FORWARD, "log forwarding"),
-    later("log-profile", Sections::LOG_PROFILE, "log profiles"),
     later("crt-store", Sections::CRT_STORE, "TLS"),
     later("traces", Sections::TRACES, "traces"),
     later("acme", Sections::ACME, "ACME"),

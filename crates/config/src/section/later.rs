@@ -51,8 +51,6 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     later("option dont-parse-log", Sections::LOG_FORWARD, "log forwarding"),
     later("option assume-rfc6587-ntf", Sections::LOG_FORWARD, "log forwarding"),
     later("option host", Sections::LOG_FORWARD, "log forwarding"),
-    later("log-tag", Sections::LOG_PROFILE, "log profiles"),
-    later("on", Sections::LOG_PROFILE, "log profiles"),
     later("crt-base", Sections::CRT_STORE, "TLS"),
     later("key-base", Sections::CRT_STORE, "TLS"),
     later("load", Sections::CRT_STORE, "TLS"),

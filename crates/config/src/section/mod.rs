@@ -4,6 +4,7 @@ mod global;
 pub(crate) mod header;
 mod http_errors;
 mod later;
+mod log_profile;
 mod mailers;
 mod ring;
 mod userlist;
@@ -16,11 +17,12 @@ use crate::registry::{Keyword, Sections};
 
 /// The tables of all sections but the proxies', in the order the documentation shows.
 pub(crate) fn tables() -> impl Iterator<Item = &'static [Keyword]> {
-    let small: [&'static [Keyword]; 5] = [
+    let small: [&'static [Keyword]; 6] = [
         userlist::KEYWORDS,
         http_errors::KEYWORDS,
         ring::KEYWORDS,
         mailers::KEYWORDS,
+        log_profile::KEYWORDS,
         later::KEYWORDS,
     ];
     global::TABLES.iter().copied().chain(small)

@@ -1,7 +1,7 @@
 //! What is counted and noted of a stream, at each point of its life, and the log line at its end. Counters, logs and
 //! statistics are all fed from here.
 
-use sluice_config::model::{Mode, Options};
+use sluice_config::model::{LogProfile, LogStep, LogSteps, Mode, Options};
 use sluice_engine::passive::Seen;
 use sluice_expr::env::{Addr, Dir, StreamInfo, UNREACHED};
 use sluice_expr::logformat::Stage;
@@ -31,7 +31,8 @@ impl Stream {
     }
 
     /// A frontend without a log format logs who connects, and nothing at the end.
-    pub fn log_connect(&self, fe: &sluice_config::model::Proxy) {
+    pub fn log_connect(&mut self, fe: &sluice_config::model::Proxy) {
+        self.log_step(LogStep::Accept);
         if !fe.log.at_start || fe.log.targets.is_empty() {
             return;
         }
@@ -141,6 +142,7 @@ impl Stream {
             }
         }
         self.capture_request_cookie(fe);
+        self.log_step(LogStep::Request);
     }
 
     /// The rules are through with the request: from here on the time is the proxy's and the server's.
@@ -177,6 +179,9 @@ impl Stream {
     /// `option logasap` any other.
     pub fn log_connected(&mut self) {
         let fe = self.frontend();
+        if fe.log.steps.is_some() {
+            return;
+        }
         let asap = fe.options.contains(Options::LOGASAP);
         let later = fe.log.at_start || fe.log.format.stage() > Stage::Connect;
         if later && !asap || fe.options.contains(Options::DONTLOG_NORMAL) {
@@ -185,19 +190,25 @@ impl Stream {
         self.info.td_ms = 0;
         self.info.ta_ms = self.elapsed_ms();
         self.info.tt_ms = self.elapsed_ms();
-        self.log();
+        self.log(LogStep::Connect, None);
         self.logged = true;
     }
 
     /// The response's head goes out: with `option logasap` this is when it is logged.
     pub fn sent_head(&mut self) {
-        if self.frontend().options.contains(Options::LOGASAP) {
+        let fe = self.frontend();
+        let asap = match fe.log.steps {
+            None => fe.options.contains(Options::LOGASAP),
+            Some(steps) => steps.contains(LogSteps::RESPONSE),
+        };
+        if asap {
+            let logged = fe.log.steps.is_none();
             self.info.bytes_out = self.res.headers.wire_len() as u64;
             self.info.td_ms = self.elapsed_ms();
             self.info.ta_ms = self.elapsed_ms();
             self.info.tt_ms = self.elapsed_ms();
-            self.log();
-            self.logged = true;
+            self.log(LogStep::Response, None);
+            self.logged = logged;
             self.info.bytes_out = 0;
         }
     }
@@ -311,7 +322,14 @@ impl Stream {
             self.w.runtime().proxy(id).be.sessions.leave();
         }
         if log && !self.logged {
-            self.log();
+            let fe = self.frontend();
+            // a connection that failed before it carried a request
+            let failed = fe.mode == Mode::Http && !self.has_req;
+            match fe.log.steps {
+                _ if failed => self.log(LogStep::Error, None),
+                Some(steps) if !steps.contains(LogSteps::CLOSE) => {}
+                _ => self.log(LogStep::Close, None),
+            }
         }
     }
 
@@ -345,10 +363,12 @@ impl Stream {
     }
 
     /// Writes the log line, unless the configuration wants none of this kind.
-    pub fn log(&mut self) {
+    fn log(&mut self, step: LogStep, wanted: Option<&LogProfile>) {
         let w = self.w.clone();
         let fe = w.model().proxy(self.info.frontend);
-        if fe.log.targets.is_empty() || self.info.log_level == Some(None) || fe.log.at_start {
+        let profiled = fe.log.profiled || wanted.is_some();
+        let nothing = fe.log.at_start && !profiled;
+        if fe.log.targets.is_empty() || self.info.log_level == Some(None) || nothing {
             return;
         }
         let error = !matches!(self.info.term_cause, b'-' | b'L')
@@ -364,6 +384,7 @@ impl Stream {
                 .flatten()
                 .unwrap_or(if separate { LEVEL_ERR } else { LEVEL_INFO });
         self.keep_captured();
+        self.info.log_origin = step.origin();
         self.info.logged_early = fe.options.contains(Options::LOGASAP);
         let rt = w.runtime();
         self.info.act_conn = rt.counters.conns.now();
@@ -373,7 +394,16 @@ impl Stream {
         let lines = &rt.proxy(self.info.frontend).fe.log_lines;
         self.info.log_counter = lines.value();
         lines.inc();
-        w.logs.stream(self, fe, level);
+        if !profiled {
+            return w.logs.stream(self, fe, level, step);
+        }
+        let own = match &fe.log.error_format {
+            Some(f) if step == LogStep::Error => f,
+            _ => &fe.log.format,
+        };
+        let text = (!fe.log.at_start).then(|| self.render(own));
+        let asked = (step, wanted);
+        w.logs.profiled(self, fe, level, asked, text.as_deref());
     }
 
     /// Logs a connection that ended before it carried anything: by `error-log-format`, or where from it came, where to
@@ -395,6 +425,11 @@ impl Stream {
             Some(format) => self.render(format),
             None => self.refusal(&fe.name, error),
         };
+        self.info.log_origin = LogStep::Error.origin();
+        if fe.log.profiled {
+            let asked = (LogStep::Error, None);
+            return w.logs.profiled(self, fe, level, asked, Some(&text));
+        }
         w.logs.line(fe, level, &text);
     }
 
@@ -416,10 +451,21 @@ impl Stream {
     }
 
     /// `do-log`: a line now, besides the one at the end.
-    pub fn do_log(&mut self) {
-        let logged = self.logged;
-        self.log();
-        self.logged = logged;
+    pub fn do_log(&mut self, step: LogStep, profile: Option<&LogProfile>) {
+        self.log(step, profile);
+    }
+
+    /// A line at a step of the transaction, where `log-steps` asks for it.
+    pub fn log_step(&mut self, step: LogStep) {
+        let Some(steps) = self.frontend().log.steps else {
+            return;
+        };
+        if !LogSteps::of(step).is_some_and(|step| steps.contains(step)) {
+            return;
+        }
+        self.info.ta_ms = self.elapsed_ms();
+        self.info.tt_ms = self.elapsed_ms();
+        self.log(step, None);
     }
 
     /// Bandwidth limits of one direction, as `(bytes, period in ms)`.

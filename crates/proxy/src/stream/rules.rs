@@ -318,7 +318,7 @@ impl Stream {
                 }
             }
             Action::SetLogLevel(level) => self.info.log_level = Some(*level),
-            Action::DoLog => self.do_log(),
+            Action::DoLog { step, profile } => self.do_log(*step, profile.as_deref()),
             // no worker has priorities among its tasks: kept for the views
             Action::SetNice(_) => {}
             Action::SetMark { side, value } => self.mark(*side, value, Marking::Mark),

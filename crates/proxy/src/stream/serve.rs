@@ -2,7 +2,9 @@
 
 use std::io;
 
-use sluice_config::model::{Balance, ConnMode, HttpReuse, Options, Proxy, RetryOn, Source, UseSrc};
+use sluice_config::model::{
+    Balance, ConnMode, HttpReuse, LogStep, Options, Proxy, RetryOn, Source, UseSrc,
+};
 
 use super::Stream;
 use super::reply::Local;
@@ -222,6 +224,7 @@ impl Stream {
         self.server_conn_from.take();
         self.sess.server_fd = Some(std::os::fd::AsRawFd::as_raw_fd(&conn.io));
         self.enter_server(conn.reused);
+        self.log_step(LogStep::Connect);
     }
 
     /// An idle connection this stream may use (`http-reuse`).

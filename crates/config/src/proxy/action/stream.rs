@@ -8,7 +8,9 @@ use sluice_expr::{Expr, ExprError, Purpose};
 
 use crate::cx::{Cx, PARENT_SCOPES};
 use crate::line::Line;
-use crate::model::{Action, Capture, NumberSource, PauseSource, TimeoutKind, TimeoutSource};
+use crate::model::{
+    Action, Capture, LogStep, NumberSource, PauseSource, TimeoutKind, TimeoutSource,
+};
 use crate::proxy::rules::{RuleSet, RuleWords, ready};
 use crate::proxy::{choice, expr};
 use crate::raw::{LateAction, RawAction, RawProxy};
@@ -25,8 +27,8 @@ actions! {
         => capture;
     "set-log-level" in [content tcpres req res after] "{ <level> | silent }" "change the level the stream is logged at"
         => set_log_level;
-    "do-log" in [conn sess content tcpres req res after] "" "write a log line now"
-        => |_, _, _| ready(Action::DoLog);
+    "do-log" in [conn sess content tcpres req res after] "[ profile <name> ]" "write a log line now"
+        => do_log;
     "set-nice" in [content tcpres req res] "<nice>" "change the stream's share of the CPU"
         => set_nice;
     "set-mark" in [conn sess content tcpres req res] "<mark>" "mark the packets to the client (older name of `set-fc-mark`)"
@@ -274,6 +276,33 @@ fn set_log_level(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Op
     let level = choice(cx, line, words.at, &among)?;
     words.at += 1;
     ready(Action::SetLogLevel(level))
+}
+
+fn do_log(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
+    let step = match words.set {
+        RuleSet::TcpConnection => LogStep::TcpReqConn,
+        RuleSet::TcpSession => LogStep::TcpReqSess,
+        RuleSet::TcpContent => LogStep::TcpReqCont,
+        RuleSet::TcpResponse => LogStep::TcpResCont,
+        RuleSet::HttpResponse => LogStep::HttpRes,
+        RuleSet::HttpAfterResponse => LogStep::HttpAfterRes,
+        _ => LogStep::HttpReq,
+    };
+    if line.word(words.at) != "profile" {
+        return ready(Action::DoLog {
+            step,
+            profile: None,
+        });
+    }
+    let word = words.at + 1;
+    let name = cx.need(line, word, "a log-profile's name")?.to_owned();
+    words.at += 2;
+    let line = line.clone();
+    let late: Arc<LateAction> = Arc::new(move |resolver, _: &RawProxy| {
+        let profile = Some(crate::resolve::profile(resolver, &name, &line, word)?);
+        Some(Action::DoLog { step, profile })
+    });
+    Some(RawAction::Late(late))
 }
 
 fn set_nice(cx: &mut Cx<'_>, line: &Arc<Line>, words: &mut RuleWords) -> Option<RawAction> {
