@@ -182,9 +182,12 @@ fn a_checked_server_is_up_while_its_session_is_and_a_reload_disturbs_nothing() {
     }
     let mut lab = Lab::new(2);
     let config = |weight: u32| {
+        // Detection after 10 s: a busy machine's pauses are no silence.
+        let slow = session("10.0.0.2", "")
+            .replace(" 100", " 1000")
+            .replace("multiplier 3", "multiplier 10");
         format!(
-            "{}virtual_server {VIP} 80 {{\n lb_algo rr\n lb_kind DR\n protocol TCP\n real_server 10.0.0.2 80 {{\n weight {weight}\n BFD_CHECK {{\n name B\n }}\n }}\n}}\n",
-            session("10.0.0.2", "")
+            "{slow}virtual_server {VIP} 80 {{\n lb_algo rr\n lb_kind DR\n protocol TCP\n real_server 10.0.0.2 80 {{\n weight {weight}\n BFD_CHECK {{\n name B\n }}\n }}\n}}\n"
         )
     };
     lab.start_with("a", Kind::Sluice, &config(1), &["--interface", "eth1"]);
@@ -198,7 +201,10 @@ fn a_checked_server_is_up_while_its_session_is_and_a_reload_disturbs_nothing() {
     lab.start(
         "b",
         Kind::Keepalived,
-        &(session("10.0.0.1", "") + &tracking(2, "B")),
+        &(session("10.0.0.1", "")
+            .replace(" 100", " 1000")
+            .replace("multiplier 3", "multiplier 10")
+            + &tracking(2, "B")),
     );
     lab.wait("the server is up", Duration::from_secs(8), |lab| {
         server(lab)["up"] == true

@@ -35,7 +35,7 @@ fn site() -> Lab {
 }
 
 /// `services` virtual servers with `each` or one more servers, checked every so many seconds; the last server of the
-/// first is dead, all of the second have this weight.
+/// first is dead, all of the second have this weight. Who is dead refuses; a slow answer of the others is none the worse.
 fn config(services: usize, each: usize, every: u32, weight: u32) -> String {
     let mut text = String::new();
     let mut server = 0u32;
@@ -56,7 +56,7 @@ fn config(services: usize, each: usize, every: u32, weight: u32) -> String {
             let warmup = if port == 81 { 1 } else { every };
             let _ = writeln!(
                 text,
-                " real_server {ip} 80 {{\n weight {w}\n TCP_CHECK {{\n connect_port {port}\n connect_timeout 2\n retry 0\n warmup {warmup}\n }}\n }}"
+                " real_server {ip} 80 {{\n weight {w}\n TCP_CHECK {{\n connect_port {port}\n connect_timeout 30\n retry 0\n warmup {warmup}\n }}\n }}"
             );
         }
         text.push_str("}\n");

@@ -68,14 +68,18 @@ fn addresses_that_accept_nothing_answer_nothing() {
                 answers(lab, "10.0.0.1") && answers(lab, "fd00::1")
             });
             for address in [VIP, "fd00::100", "fe80::100%eth1"] {
-                assert_eq!(answers(&lab, address), accepts, "{kind:?} {more} {address}");
+                let what = format!("{kind:?} {more} {address}: answers {accepts}");
+                lab.wait(&what, Duration::from_secs(8), |lab| {
+                    answers(lab, address) == accepts
+                });
             }
             if !accepts {
-                assert!(
-                    lab.run("c", "ip -6 neigh show fd00::100")
-                        .contains("lladdr"),
-                    "{kind:?}"
-                );
+                let what = format!("{kind:?}: fd00::100 is discovered");
+                lab.wait(&what, Duration::from_secs(8), |lab| {
+                    answers(lab, "fd00::100");
+                    let known = lab.run("c", "ip -6 neigh show fd00::100");
+                    known.contains("lladdr")
+                });
             }
             lab.terminate("a");
             lab.ended("a");
@@ -95,8 +99,11 @@ fn a_killed_process_s_firewall_goes_at_the_next_start() {
     lab.wait("a is master", Duration::from_secs(5), |lab| {
         lab.has("a", VIP)
     });
-    lab.kill("a");
     let pings = |lab: &Lab| lab.run("b", &format!("ping -c 1 -W 1 {VIP} >/dev/null; echo $?"));
+    lab.wait("the firewall stands", Duration::from_secs(8), |lab| {
+        pings(lab) == "1\n"
+    });
+    lab.kill("a");
     assert_eq!(pings(&lab), "1\n", "as the address, the firewall stays");
     lab.start("a", Kind::Sluice, &instance(100, ""));
     lab.wait("it answers", Duration::from_secs(10), |lab| {
@@ -141,10 +148,10 @@ fn static_addresses_routes_and_rules_are_there_while_the_program_is() {
             )
             .unwrap();
             lab.signal_all("a", Signal::HUP);
-            lab.wait("the new one is there", Duration::from_secs(5), |lab| {
-                lab.has("a", "10.3.7.1")
+            lab.wait("only the new one is there", Duration::from_secs(8), |lab| {
+                lab.has("a", "10.3.7.1") && !lab.has("a", "10.3.1.1")
             });
-            assert!(!lab.has("a", "10.3.1.1") && lab.has("a", "10.3.0.1") && lab.has("a", VIP));
+            assert!(lab.has("a", "10.3.0.1") && lab.has("a", VIP));
             assert_eq!(lab.show("a")["routers"][0]["counts"]["become_master"], 1);
         }
         lab.terminate("a");
@@ -273,15 +280,14 @@ fn an_instance_waits_for_the_address_it_speaks_from() {
     lab.wait("it runs", Duration::from_secs(8), |lab| {
         lab.log("a").contains("running: ")
     });
-    assert_eq!(lab.show("a")["routers"][0]["state"], "FAULT");
+    let in_fault = |lab: &Lab| lab.show("a")["routers"][0]["state"] == "FAULT";
+    lab.wait("it is in fault", Duration::from_secs(8), in_fault);
     lab::ip(&format!("-n {} addr add 10.0.0.1/24 dev eth1", lab.ns("a")));
     lab.wait("it is master", Duration::from_secs(8), |lab| {
         lab.has("a", VIP)
     });
     lab::ip(&format!("-n {} addr del 10.0.0.1/24 dev eth1", lab.ns("a")));
-    lab.wait("it is in fault", Duration::from_secs(8), |lab| {
-        lab.show("a")["routers"][0]["state"] == "FAULT"
-    });
+    lab.wait("it is in fault again", Duration::from_secs(8), in_fault);
 }
 
 /// Listens on port 2525 of its host and writes what it is told, with the envelope, into a file.
@@ -398,11 +404,9 @@ fn scripts_stand_at_the_start_the_end_and_the_fifo() {
         );
         lab.terminate("a");
         lab.ended("a");
-        assert!(
-            said(&lab).trim_end().ends_with("ends"),
-            "{kind:?}: {}",
-            said(&lab)
-        );
+        // What reads the fifo has its own time, and may be the last to write.
+        let ends = said(&lab);
+        assert!(ends.lines().any(|l| l == "ends"), "{kind:?}: {ends}");
     }
 }
 

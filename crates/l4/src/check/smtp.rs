@@ -169,7 +169,7 @@ mod tests {
                 subject: "[lb]\r\nBcc: x".into(),
                 body: "first\n.second".into(),
             };
-            let limit = Duration::from_secs(5);
+            let limit = Duration::from_secs(30);
             let sent = send("127.0.0.1", port, "lb", limit, &message).await;
             (sent, server.await.unwrap())
         })

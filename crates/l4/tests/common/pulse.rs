@@ -71,7 +71,7 @@ impl Pulse {
     /// Waits for so many more echoes.
     pub fn beats(&self, more: u64) {
         let goal = self.beats.load(Ordering::Relaxed) + more;
-        let mut patience = Patience::new(Duration::from_secs(12));
+        let mut patience = Patience::new(Duration::from_secs(30));
         while self.beats.load(Ordering::Relaxed) < goal {
             assert!(!patience.ends(), "the connection is stuck");
             std::thread::sleep(Duration::from_millis(5));

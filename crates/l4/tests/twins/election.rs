@@ -186,7 +186,7 @@ fn preemption_waits_its_delay() {
     }
     for roles in ROLES {
         let what = format!("{:?} before {:?}", roles.0, roles.1);
-        in_time(&what, Duration::from_millis(3500), || {
+        once(&what, || {
             let mut lab = Lab::new(2);
             lab.start("b", roles.1, &simple(100, ""));
             lab.wait("b is master", Duration::from_secs(5), |lab| {
@@ -194,8 +194,9 @@ fn preemption_waits_its_delay() {
             });
             lab.start("a", roles.0, &simple(150, "preempt_delay 2"));
             let took = lab.master("a", VIP, 6);
-            assert!(took > Duration::from_millis(1900), "{what} {took:?}");
-            took
+            eprintln!("{what}: {took:?}");
+            // A master that is not heard for a moment is replaced without delay.
+            (1900..3500).contains(&took.as_millis())
         });
     }
 }

@@ -76,7 +76,7 @@ fn a_tracked_process_and_interface_count() {
         .unwrap()
         .to_string_lossy()
         .into_owned();
-    lab.helper("a", &format!("{program} 60"));
+    lab.helper("a", &format!("{program} 6000"));
     let config = format!(
         "vrrp_track_process p {{\n process {base}\n weight 0\n}}\n{}",
         simple(
