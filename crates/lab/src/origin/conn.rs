@@ -7,24 +7,21 @@
 //! `Body` and `Wait` are passed through at once when there is nothing to read or to wait for. Bytes of a
 //! pipelined request stay in `input` until the answer before it has left.
 
+mod send;
 mod shared;
 mod upload;
 
-use shared::BLOCK_BYTES;
+use send::Sent;
 pub use shared::{Context, Shared};
 use upload::{Left, Upload};
 
-use super::plan::{self, Answer, By, OnBody, Plan, Rest};
+use super::plan::{self, Answer, OnBody, Plan};
 use crate::http::{self, Chunked, Framing};
 use crate::net::{self, Io};
 use crate::poll::{ENDED, Flags};
 use rustix::fd::OwnedFd;
 use rustix::net::RecvFlags;
-use std::os::fd::AsFd;
 use std::rc::Rc;
-
-/// Copied at once: stays in the second-level cache.
-const COPY_BYTES_MAX: u64 = 256 * 1024;
 
 /// What becomes of the connection after it was driven.
 pub enum Fate {
@@ -236,119 +233,5 @@ impl Conn {
 
     fn closing(&self) -> bool {
         matches!(&self.state, State::Send { plan, .. } if plan.close)
-    }
-
-    fn send(&mut self, context: &mut Context, now_ns: u64) -> Sent {
-        let State::Send {
-            plan,
-            made,
-            pos,
-            wait_until_ns,
-            waited,
-        } = &mut self.state
-        else {
-            return Sent::All;
-        };
-        if let Some(at_ns) = *wait_until_ns {
-            if now_ns < at_ns {
-                return Sent::Paused(at_ns);
-            }
-            *wait_until_ns = None;
-        } else if plan.query.wait_ms > 0 && !*waited {
-            let at_ns = now_ns + plan.query.wait_ms * 1_000_000;
-            (*wait_until_ns, *waited) = (Some(at_ns), true);
-            return Sent::Paused(at_ns);
-        }
-        let answer = made.as_ref().unwrap_or(&plan.answer);
-        let (start_len, total) = (
-            answer.start.len() as u64,
-            answer.start.len() as u64 + answer.rest.wire_len(),
-        );
-        let until = plan
-            .query
-            .slow
-            .map_or(total, |(piece, _)| total.min(*pos + piece));
-        while *pos < until {
-            let result = if *pos < start_len {
-                let end = until.min(start_len) as usize;
-                net::send(
-                    &self.fd,
-                    &answer.start[*pos as usize..end],
-                    until > start_len,
-                )
-            } else {
-                send_rest(
-                    &self.fd,
-                    &answer.rest,
-                    *pos - start_len,
-                    until - *pos,
-                    context,
-                )
-            };
-            match result {
-                Io::Bytes(len) => *pos += len as u64,
-                Io::Blocked => return Sent::Blocked,
-                Io::End | Io::Failed(_) => return Sent::Gone,
-            }
-        }
-        match plan.query.slow {
-            Some((_, pause_ms)) if *pos < total => {
-                let at_ns = now_ns + pause_ms * 1_000_000;
-                *wait_until_ns = Some(at_ns);
-                Sent::Paused(at_ns)
-            }
-            _ => Sent::All,
-        }
-    }
-}
-
-enum Sent {
-    All,
-    Blocked,
-    Paused(u64),
-    Gone,
-}
-
-fn send_rest(fd: &OwnedFd, rest: &Rest, pos: u64, len_max: u64, context: &mut Context) -> Io {
-    match rest {
-        Rest::None => Io::Failed(rustix::io::Errno::INVAL),
-        Rest::Made(body) => {
-            let room = usize::try_from(len_max)
-                .unwrap_or(usize::MAX)
-                .min(context.scratch.len());
-            let len = body.fill(pos, &mut context.scratch[..room]);
-            net::send(fd, &context.scratch[..len], false)
-        }
-        Rest::Block(_, how) => {
-            let at = pos % BLOCK_BYTES;
-            let len = len_max.min(BLOCK_BYTES - at);
-            match how {
-                By::Reference => send_file(fd, &context.shared.block_file, at, len),
-                By::Copy => {
-                    let len = len.min(COPY_BYTES_MAX);
-                    net::send(
-                        fd,
-                        &context.shared.block[at as usize..(at + len) as usize],
-                        false,
-                    )
-                }
-            }
-        }
-        Rest::File(file, _) => send_file(fd, file, pos, len_max),
-    }
-}
-
-/// `sendfile` moves page references, not bytes: content costs the origin nearly nothing.
-fn send_file(fd: &OwnedFd, file: &impl AsFd, at: u64, len: u64) -> Io {
-    let mut offset = at;
-    let len = usize::try_from(len).unwrap_or(usize::MAX);
-    loop {
-        return match rustix::fs::sendfile(fd, file, Some(&mut offset), len) {
-            Ok(0) => Io::End,
-            Ok(len) => Io::Bytes(len),
-            Err(rustix::io::Errno::AGAIN) => Io::Blocked,
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => Io::Failed(error),
-        };
     }
 }
