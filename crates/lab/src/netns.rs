@@ -54,9 +54,12 @@ impl Netns {
     }
 
     fn ip(&self, args: &[&str]) -> Result<()> {
+        let mut command = Command::new("ip");
+        // A Ctrl-C is ours to act on: the host that is being built is finished first, then taken down.
+        sys::bind_child_life(command.args(args));
         let output = self
-            .enter(|| Command::new("ip").args(args).output())?
-            .context("cannot run 'ip'")?;
+            .enter(|| command.output())?
+            .context("cannot run 'ip' (package iproute2)")?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             bail!("ip {}: {}", args.join(" "), why.trim());

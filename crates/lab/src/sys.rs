@@ -93,6 +93,60 @@ pub fn reset_on_close(socket: &impl AsRawFd) {
     }
 }
 
+/// A flag of a network card that ethtool's ioctl reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CardFlag {
+    /// Generic receive offload.
+    Gro,
+    /// Large receive offload.
+    Lro,
+}
+
+/// Whether a card's flag is on (`SIOCETHTOOL`, no right needed).
+///
+/// # Errors
+/// When there is no such card or it knows no such flag.
+pub fn card_flag(card: &str, flag: CardFlag) -> io::Result<bool> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    // `ETHTOOL_GGRO` gives 0 or 1, `ETHTOOL_GFLAGS` a set of flags: linux/ethtool.h.
+    let (command, bit) = match flag {
+        CardFlag::Gro => (0x2b, 1),
+        CardFlag::Lro => (0x25, 1 << 15),
+    };
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    /// `struct ifreq` with the one member of its union that is used, and its room.
+    #[repr(C)]
+    struct Request {
+        name: [u8; 16],
+        value: *mut Value,
+        room: [u8; 16],
+    }
+    let mut value = Value { command, data: 0 };
+    let mut request = Request {
+        name: [0; 16],
+        value: &raw mut value,
+        room: [0; 16],
+    };
+    if card.len() >= request.name.len() {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    request.name[..card.len()].copy_from_slice(card.as_bytes());
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+    // SAFETY: the request is live, as large as the kernel's, its name ends with a zero, and it points to a live value of
+    // the kind that these two commands write.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if result == 0 {
+        Ok(value.data & bit != 0)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// The layout of `struct perf_event_attr` up to its first published size (64 bytes), which every kernel takes.
 #[repr(C)]
 #[derive(Default)]

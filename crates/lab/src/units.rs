@@ -15,6 +15,37 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Parses a count or rate: a number, with a fraction if need be, and an optional `k`, `m` or `g` (thousands, millions,
+/// billions: what is counted comes in tens, unlike bytes).
+///
+/// # Errors
+/// A sentence naming the text when it is no positive number.
+pub fn parse_rate(text: &str) -> Result<f64, String> {
+    let (digits, factor) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&text[..at], 1e6),
+        Some((at, 'g' | 'G')) => (&text[..at], 1e9),
+        _ => (text, 1.0),
+    };
+    let plain = digits.bytes().all(|c| c.is_ascii_digit() || c == b'.');
+    let number = digits.parse::<f64>().ok().filter(|n| plain && *n > 0.0);
+    number
+        .map(|n| n * factor)
+        .ok_or_else(|| format!("'{text}' is not a number above 0, such as 500, 10k or 1.5m"))
+}
+
+/// [`parse_rate`] for what comes in whole pieces.
+///
+/// # Errors
+/// As [`parse_rate`], and when it is no whole number.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let number = parse_rate(text)?;
+    if number.fract() != 0.0 || number >= u64::MAX as f64 {
+        return Err(format!("'{text}' is not a whole number"));
+    }
+    Ok(number as u64)
+}
+
 /// [`parse_size`] for bytes that came in a query string.
 #[must_use]
 pub fn size_of_bytes(text: &[u8]) -> Option<u64> {
@@ -124,6 +155,25 @@ mod tests {
         check("12x", None);
         check("99999999999999999999", None);
         check("99999999999g", None);
+    }
+
+    #[test]
+    fn counts() {
+        let check = |text: &str, expect: Option<u64>| {
+            assert_eq!(parse_count(text).ok(), expect, "{text}");
+        };
+        check("500", Some(500));
+        check("10k", Some(10_000));
+        check("1.5M", Some(1_500_000));
+        check("2g", Some(2_000_000_000));
+        check("1.5", None);
+        check("0", None);
+        check("-1", None);
+        check("inf", None);
+        check("k", None);
+        check("", None);
+        check("10kk", None);
+        assert_eq!(parse_rate("0.5"), Ok(0.5));
     }
 
     #[test]

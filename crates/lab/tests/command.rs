@@ -25,6 +25,20 @@ fn run(args: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), text(&stdout), text(&stderr))
 }
 
+/// As Ctrl-C does, but for this process alone.
+fn interrupt(child: &Child) {
+    let pid = child.id().to_string();
+    let status = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert!(status.success());
+}
+
+fn names_in(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
 /// Processes whose command line names `dir`.
 fn processes_of(dir: &Path) -> usize {
     let name = dir.to_string_lossy().into_owned();
@@ -239,11 +253,7 @@ fn interrupted(more: &[&str]) {
     let host = std::fs::read_link(format!("/proc/{relay}/ns/net")).unwrap();
     assert_eq!(host == home, more.is_empty());
     std::thread::sleep(Duration::from_millis(300));
-    let status = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
+    interrupt(&child);
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
     assert!(
@@ -256,12 +266,7 @@ fn interrupted(more: &[&str]) {
     );
     let page = std::fs::read_to_string(out.join("compare.html")).unwrap();
     assert!(page.contains("The run was interrupted"));
-    let left: Vec<_> = std::fs::read_dir(dir.path())
-        .unwrap()
-        .flatten()
-        .map(|entry| entry.file_name())
-        .collect();
-    assert_eq!(left, ["out"], "temporary files are left");
+    assert_eq!(names_in(dir.path()), ["out"], "temporary files are left");
     assert_eq!(processes_of(dir.path()), 0);
 }
 
@@ -283,4 +288,232 @@ fn json_lines_are_json() {
     assert_eq!(lines[1]["errors"]["timeout"], 0);
     assert!(lines[1]["requests"].as_u64().unwrap() >= lines[0]["requests"].as_u64().unwrap());
     assert_eq!(lines[1]["latency_us"][7][0], 99.9999);
+}
+
+#[test]
+fn an_interrupt_at_any_time_leaves_a_report_and_nothing_else() {
+    // Phases differ in length from machine to machine: a range of delays meets starting, warming up, measuring, counting.
+    for (args, page) in [
+        (
+            &["compare", "keepalive-64", "-d", "100ms", "-r", "3"][..],
+            "compare.html",
+        ),
+        (&["limits", "--short", "-d", "100ms"][..], "limits.html"),
+    ] {
+        for delay_ms in [0, 400] {
+            let dir = WorkDir::new().unwrap();
+            let out = dir.path().join("out");
+            let mut child = lab(args)
+                .args(["-p", "relay", "-o", out.to_str().unwrap()])
+                .env("TMPDIR", dir.path())
+                .spawn()
+                .unwrap();
+            // The handler stands once the first thread or file is there; before that there is nothing to clean up.
+            let until = Instant::now() + Duration::from_secs(20);
+            while std::fs::read_dir(dir.path()).unwrap().next().is_none() {
+                assert!(Instant::now() < until, "{args:?} does not begin");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(delay_ms));
+            interrupt(&child);
+            let status = child.wait().unwrap();
+            assert_eq!(status.code(), Some(0), "{args:?} after {delay_ms} ms");
+            assert!(out.join(page).is_file(), "{args:?} after {delay_ms} ms");
+            assert_eq!(names_in(dir.path()), ["out"], "temporary files are left");
+            assert_eq!(processes_of(dir.path()), 0, "{args:?} after {delay_ms} ms");
+        }
+    }
+}
+
+#[test]
+fn a_live_line_for_every_second() {
+    let origin = sluice_lab::origin::Origin::start(&Default::default()).unwrap();
+    let url = format!("http://{}/?s=64", origin.addr());
+    let (code, stdout, stderr) = run(&["inject", &url, "-c", "2", "-t", "2", "-d", "2s"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let lines: Vec<&str> = stdout.lines().collect();
+    let heads: Vec<&str> = lines[0].split_whitespace().collect();
+    assert_eq!(
+        heads,
+        [
+            "time", "open", "conn/s", "req/s", "bit/s", "p50", "p99", "errors"
+        ]
+    );
+    assert!(lines[1].trim_start().starts_with("1s "), "{stdout}");
+    assert!(lines[2].trim_start().starts_with("2s "), "{stdout}");
+    assert!(
+        lines[3].contains(" requests on 2 connections in 2."),
+        "{stdout}"
+    );
+}
+
+#[test]
+fn the_usual_short_options_and_units_work() {
+    let origin = sluice_lab::origin::Origin::start(&Default::default()).unwrap();
+    let url = format!("http://{}/?s=1k", origin.addr());
+    let total = |args: &[&str]| -> serde_json::Value {
+        let args = [&["inject", &url, "--json"], args].concat();
+        let (code, stdout, stderr) = run(&args);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{args:?}");
+        serde_json::from_str(stdout.lines().last().unwrap()).unwrap()
+    };
+    let all = total(&["-c", "4", "-t", "2", "-n", "1k"]);
+    assert_eq!(
+        (&all["requests"], &all["statuses"][1]),
+        (&1000.into(), &1000.into())
+    );
+    let all = total(&[
+        "--connections",
+        "3",
+        "-n",
+        "60",
+        "--requests-per-conn",
+        "10",
+    ]);
+    assert_eq!(all["requests"], 60);
+    let all = total(&["-c", "4", "-R", "0.2k", "-d", "500ms"]);
+    let done = all["requests"].as_u64().unwrap() + all["unfinished"].as_u64().unwrap();
+    // As many as were due until the end, which a busy machine may delay.
+    let due = 200.0 * all["at_s"].as_f64().unwrap();
+    assert!(
+        (90.0..=due + 2.0).contains(&(done as f64)),
+        "{done} of {due}"
+    );
+    let all = total(&[
+        "-n",
+        "20",
+        "--soft-start",
+        "10ms",
+        "--think-time",
+        "1ms",
+        "-p",
+        "2",
+    ]);
+    assert_eq!(all["requests"], 20);
+    let all = total(&["-n", "5", "-X", "POST", "--body", "hello", "-H", "X-A: b"]);
+    assert_eq!(all["requests"], 5);
+}
+
+#[test]
+fn wrong_arguments_are_one_line_and_status_2() {
+    for (args, expect) in [
+        (
+            &["inject"][..],
+            "the following required arguments were not provided: <URL>",
+        ),
+        (
+            &["inject", "u", "-c", "many"],
+            "'many' is not a number above 0",
+        ),
+        (&["inject", "u", "-R", "0"], "'0' is not a number above 0"),
+        (&["inject", "u", "-d", "soon"], "'soon' is not a time"),
+        (&["relay", "nowhere"], "'nowhere' is not an address"),
+        (
+            &["origin", "-s", "0"],
+            "invalid value '0' for '--servers <N>'",
+        ),
+        (
+            &["compare", "-p", "apache"],
+            "invalid value 'apache' for '--peers <PEERS>'",
+        ),
+        (&["compare", "--mtu", "9"], "'9' is not an MTU"),
+        (&["bogus"], "unrecognized subcommand 'bogus'"),
+    ] {
+        let (code, stdout, stderr) = run(args);
+        assert_eq!((code, stdout.as_str()), (Some(2), ""), "{args:?}");
+        assert!(
+            stderr.starts_with("sluice-lab: ") && stderr.contains(expect),
+            "{stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn every_command_has_its_help() {
+    let (code, stdout, _) = run(&["--help"]);
+    assert_eq!(code, Some(0));
+    let listed = stdout
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1);
+    let names: Vec<String> = listed
+        .map_while(|line| line.split_whitespace().next().map(str::to_owned))
+        .collect();
+    assert!(names.len() >= 14, "{stdout}");
+    for name in names.iter().filter(|name| *name != "help") {
+        let (code, stdout, stderr) = run(&[name, "--help"]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{name}");
+        assert!(
+            stdout.contains("Usage: sluice-lab ") && stdout.contains("--help"),
+            "{stdout}"
+        );
+        assert!(
+            stdout.lines().all(|line| line.chars().count() <= 180),
+            "{stdout}"
+        );
+    }
+}
+
+#[test]
+fn the_doctor_looks_and_touches_nothing() {
+    let (code, stdout, stderr) = run(&["doctor"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    for word in [
+        "tcp_rmem",
+        "tcp_wmem",
+        "ip_local_port_range",
+        "somaxconn",
+        "file-max",
+        "nr_open",
+        "ulimit",
+        "conntrack",
+        "irqbalance",
+        "IRQ",
+        "RSS",
+        "governor",
+        "huge pages",
+        "NUMA",
+        "LRO",
+        "GRO",
+        "MTU",
+    ] {
+        assert!(stdout.contains(word), "{word} is missing:\n{stdout}");
+    }
+    let (code, json, _) = run(&["doctor", "--json"]);
+    assert_eq!(code, Some(0));
+    for line in json.lines() {
+        let point: serde_json::Value = serde_json::from_str(line).unwrap();
+        for field in ["name", "found", "wanted", "why"] {
+            assert!(
+                point[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{line}"
+            );
+        }
+    }
+    let (_, again, _) = run(&["doctor", "--json"]);
+    assert_eq!(json.lines().count(), again.lines().count());
+}
+
+#[test]
+fn the_relay_relays_and_ends_in_time() {
+    let origin = sluice_lab::origin::Origin::start(&Default::default()).unwrap();
+    for way in [&["-b", "16k"][..], &["--splice"]] {
+        let to = origin.addr().to_string();
+        let listen = format!("127.0.0.1:{}", sluice_lab::process::free_port().unwrap());
+        let mut relay = lab(&["relay", "-l", &listen, "-d", "60s", &to])
+            .args(way)
+            .spawn()
+            .unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while std::net::TcpStream::connect(&listen).is_err() {
+            assert!(Instant::now() < until, "the relay does not start");
+            std::thread::yield_now();
+        }
+        let url = format!("http://{listen}/?s=300k&seed=5");
+        let (code, stdout, stderr) = run(&["inject", &url, "-c", "4", "-n", "40", "--check", "-q"]);
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+        interrupt(&relay);
+        assert_eq!(relay.wait().unwrap().code(), Some(0));
+    }
 }

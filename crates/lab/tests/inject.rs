@@ -105,7 +105,12 @@ fn the_rate_is_kept() {
         ..options(origin.addr(), "/?s=64", false)
     });
     let done = report.counts.requests + report.counts.unfinished;
-    assert!((1900..=2010).contains(&done), "{done}");
+    // As many as were due until the end, which a busy machine may delay.
+    let due = 2000.0 * report.elapsed.as_secs_f64();
+    assert!(
+        (1900.0..=due + 2.0).contains(&(done as f64)),
+        "{done} of {due}"
+    );
     assert_eq!(report.counts.errors.total(), 0);
 }
 
@@ -240,5 +245,126 @@ fn a_dead_target_neither_spins_nor_hangs() {
         (4..=40).contains(&report.counts.errors.connect),
         "{}",
         report.counts.errors.connect
+    );
+}
+
+/// A server that tells of each request, when it answered, the client's address and the first line.
+fn telling_server() -> (SocketAddr, std::sync::mpsc::Receiver<(SocketAddr, String)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let peer = stream.peer_addr().unwrap();
+                let mut input = Vec::new();
+                let mut buffer = [0; 4096];
+                while let Ok(len @ 1..) = stream.read(&mut buffer) {
+                    input.extend_from_slice(&buffer[..len]);
+                    while let Some(end) = input.windows(4).position(|four| four == b"\r\n\r\n") {
+                        let head: Vec<u8> = input.drain(..end + 4).collect();
+                        let head = String::from_utf8_lossy(&head).into_owned();
+                        let _ = sender.send((peer, head));
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    }
+                }
+            });
+        }
+    });
+    (addr, receiver)
+}
+
+#[test]
+fn connections_come_from_all_sources_in_turn() {
+    let (target, told) = telling_server();
+    let sources = sluice_lab::inject::parse_sources("127.0.1.1-127.0.1.3").unwrap();
+    run(&Options {
+        conns: 6,
+        requests_max: Some(600),
+        sources: sources.clone(),
+        ..options(target, "/", false)
+    });
+    let mut conns: Vec<SocketAddr> = told.try_iter().map(|(peer, _)| peer).collect();
+    conns.sort();
+    conns.dedup();
+    for source in sources {
+        let of_source = conns.iter().filter(|peer| peer.ip() == source).count();
+        assert_eq!(of_source, 2, "{source}: {conns:?}");
+    }
+}
+
+#[test]
+fn thinking_spaces_the_requests_of_a_connection() {
+    let origin = origin();
+    let started = Instant::now();
+    let report = run(&Options {
+        requests_max: Some(5),
+        think: Duration::from_millis(30),
+        ..options(origin.addr(), "/?s=1", false)
+    });
+    assert_eq!(report.counts.requests, 5);
+    assert!(started.elapsed() >= Duration::from_millis(4 * 30));
+}
+
+#[test]
+fn a_soft_start_spreads_the_connections() {
+    let origin = origin();
+    let started = Instant::now();
+    let load = Load::start(&Options {
+        conns: 10,
+        ramp: Duration::from_millis(500),
+        ..options(origin.addr(), "/?s=1", false)
+    })
+    .unwrap();
+    while load.totals().conns < 10 {
+        assert!(started.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The last of ten begins after nine tenths of the ramp.
+    assert!(started.elapsed() >= Duration::from_millis(450));
+    load.stop().unwrap();
+}
+
+#[test]
+fn a_mix_comes_as_its_weights_say() {
+    let (target, told) = telling_server();
+    let text = "{\"path\":\"/a\",\"weight\":3,\"headers\":{\"X-A\":\"b\"}}\n{\"method\":\"DELETE\",\"path\":\"/b\"}\n";
+    let mix = Mix::from_lines(text, "test", false).unwrap();
+    let mut options = Options::new(target, mix);
+    options.requests_max = Some(40);
+    run(&options);
+    let heads: Vec<String> = told.try_iter().map(|(_, head)| head).collect();
+    let count = |start: &str| heads.iter().filter(|head| head.starts_with(start)).count();
+    assert_eq!((count("GET /a "), count("DELETE /b ")), (30, 10));
+    assert!(heads.iter().filter(|head| head.contains("X-A: b")).count() == 30);
+}
+
+#[test]
+fn a_pipeline_leaves_before_the_first_answer() {
+    // A server that answers only when it has four requests.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut input = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(len @ 1..) = stream.read(&mut buffer) {
+            input.extend_from_slice(&buffer[..len]);
+            if input.windows(4).filter(|four| four == b"\r\n\r\n").count() == 4 {
+                input.clear();
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".repeat(4);
+                let _ = stream.write_all(&answer);
+            }
+        }
+    });
+    let report = run(&Options {
+        pipeline: 4,
+        requests_max: Some(12),
+        ..options(target, "/", false)
+    });
+    assert_eq!(
+        (report.counts.requests, report.counts.errors.total()),
+        (12, 0)
     );
 }

@@ -28,6 +28,9 @@ fn check(request: &str, expect: &str) {
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 const END: &str = "Cache-Control: no-store\r\nConnection: close\r\n\r\n";
+/// Of a compressible object, which has a type.
+const TEXT_END: &str =
+    "Cache-Control: no-store\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n";
 
 #[test]
 fn plain_answers() {
@@ -37,11 +40,11 @@ fn plain_answers() {
     );
     check(
         "GET /?s=3&c=text&chunked=2 HTTP/1.0\r\n\r\n",
-        &format!("{OK}Transfer-Encoding: chunked\r\n{END}2\r\n<p\r\n1\r\n>\r\n0\r\n\r\n"),
+        &format!("{OK}Transfer-Encoding: chunked\r\n{TEXT_END}2\r\n<p\r\n1\r\n>\r\n0\r\n\r\n"),
     );
     check(
         "GET /?s=3&c=text&nolen HTTP/1.1\r\n\r\n",
-        &format!("{OK}{END}<p>"),
+        &format!("{OK}{TEXT_END}<p>"),
     );
     check(
         "HEAD /?s=3 HTTP/1.0\r\n\r\n",
@@ -72,7 +75,7 @@ fn bodies_are_counted_verified_and_echoed() {
     // An object with a body is answered after the body was read.
     check(
         "POST /?s=1&c=text HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello",
-        &format!("{OK}Content-Length: 1\r\n{END}<"),
+        &format!("{OK}Content-Length: 1\r\n{TEXT_END}<"),
     );
 }
 
@@ -173,8 +176,9 @@ fn files_are_served_from_below_the_root_only() {
         answer.split_once("\r\n\r\n").unwrap().1.to_owned()
     };
     assert_eq!(body("/a.txt").len(), 100_000);
-    assert_eq!(body("/../secret"), "");
+    assert_eq!(body("/../secret"), "no such file\n");
     assert_eq!(body("/nothing?s=2&c=text"), "<p");
+    assert_eq!(body("/nothing"), "no such file\n");
 }
 
 #[test]
@@ -211,4 +215,91 @@ fn a_port_in_use_is_named() {
     let text = format!("{error:#}");
     let start = format!("cannot listen on {listen}: the port is in use");
     assert!(text.starts_with(&start), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_the_reason() {
+    let answer = exchange(&origin(), b"GET /?s=12x HTTP/1.0\r\n\r\n");
+    assert!(
+        answer.starts_with("HTTP/1.1 400 Bad Request\r\n"),
+        "{answer}"
+    );
+    assert!(
+        answer.ends_with("'s=12x' cannot be read: give a size such as 64, 16k, 1m\n"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn switches_headers_and_types() {
+    check(
+        "GET /?status=404&cache=60&h=A:b&h=C:d%20e HTTP/1.0\r\n\r\n",
+        "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nCache-Control: max-age=60\r\nConnection: close\r\nA: b\r\nC: d e\r\n\r\n",
+    );
+    check(
+        "GET /?s=2&c=text&close=0&chunked=0 HTTP/1.0\r\n\r\n",
+        &format!("{OK}Content-Length: 2\r\n{TEXT_END}<p"),
+    );
+    // The letters of httpterm.
+    check(
+        "GET /?r=503&k=1&c=1 HTTP/1.0\r\n\r\n",
+        "HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\nCache-Control: max-age=3600\r\nConnection: close\r\n\r\n0\r\n\r\n",
+    );
+}
+
+#[test]
+fn computing_takes_its_time() {
+    let origin = origin();
+    let started = Instant::now();
+    exchange(&origin, b"GET /?busy=120ms HTTP/1.0\r\n\r\n");
+    assert!(started.elapsed() >= Duration::from_millis(120));
+}
+
+#[test]
+fn forty_servers_on_consecutive_ports() {
+    const SERVERS: u16 = 40;
+    // A block of free ports is found by trying.
+    let block = (0..100u16).find_map(|n| {
+        let listen = ([127, 0, 0, 1], 30_000 + n * SERVERS).into();
+        let options = origin::Options {
+            listen,
+            servers: SERVERS,
+            ..origin::Options::default()
+        };
+        Origin::start(&options).ok()
+    });
+    let origin = block.expect("no block of 40 free ports");
+    let first = origin.addr().port();
+    let ports: Vec<u16> = origin.addrs.iter().map(|addr| addr.port()).collect();
+    assert_eq!(ports, (first..first + SERVERS).collect::<Vec<_>>());
+    for addr in &origin.addrs {
+        let mut stream = TcpStream::connect(addr).unwrap();
+        stream.write_all(b"GET /0 HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+    }
+}
+
+#[test]
+fn impossible_options_are_named() {
+    let check = |options: origin::Options, expect: &str| {
+        let error = Origin::start(&options).unwrap_err();
+        assert_eq!(format!("{error:#}"), expect);
+    };
+    check(
+        origin::Options {
+            listen: ([127, 0, 0, 1], 65_530).into(),
+            servers: 40,
+            ..origin::Options::default()
+        },
+        "40 servers from port 65530 on: the last port is 65535",
+    );
+    check(
+        origin::Options {
+            root: Some("/nowhere".into()),
+            ..origin::Options::default()
+        },
+        "there is no folder /nowhere",
+    );
 }

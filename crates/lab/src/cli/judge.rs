@@ -11,7 +11,7 @@ use crate::net::parse_addr;
 use crate::origin::{self, Origin};
 use crate::process::{WorkDir, free_port};
 use crate::stand::split_cpus;
-use crate::units::{parse_size, parse_time};
+use crate::units::{parse_count, parse_size, parse_time};
 use anyhow::Result;
 use clap::Args;
 use std::net::SocketAddr;
@@ -23,13 +23,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Args)]
 pub struct ProgramArgs {
     /// Sluice's binary (default: beside this program)
-    #[arg(long)]
+    #[arg(long, value_name = "PATH")]
     sluice: Option<PathBuf>,
     /// HAProxy's binary (default: in PATH)
-    #[arg(long)]
+    #[arg(long, value_name = "PATH")]
     haproxy: Option<PathBuf>,
     /// nginx's binary (default: in PATH)
-    #[arg(long)]
+    #[arg(long, value_name = "PATH")]
     nginx: Option<PathBuf>,
 }
 
@@ -46,27 +46,34 @@ impl From<ProgramArgs> for Programs {
 #[derive(Debug, Args)]
 pub struct IntegrityArgs {
     /// Address of a proxy in front of a sluice-lab origin; without it, proxies are started (see --run)
-    #[arg(long, value_parser = parse_addr)]
+    #[arg(long, value_name = "ADDR", value_parser = parse_addr)]
     proxy: Option<SocketAddr>,
-    /// Proxy to start with an origin behind it: HTTP and TCP mode, with and without splice
-    #[arg(long, value_enum, default_value = "sluice", conflicts_with = "proxy")]
+    /// Proxy (sluice, haproxy, nginx, relay) to start with an origin behind it: HTTP and TCP mode, with and without splice
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PEER",
+        hide_possible_values = true,
+        default_value = "sluice",
+        conflicts_with = "proxy"
+    )]
     run: Peer,
     #[command(flatten)]
     programs: ProgramArgs,
     /// Objects
-    #[arg(short, long, default_value_t = 10_000)]
+    #[arg(short, long, value_name = "N", default_value = "10k", value_parser = parse_count)]
     n: u64,
     /// Largest object
-    #[arg(long, default_value = "100m", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "100m", value_parser = parse_size)]
     max_size: u64,
     /// Largest total (of each run)
-    #[arg(long, default_value = "5g", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "5g", value_parser = parse_size)]
     max_total: u64,
     /// Concurrent connections
-    #[arg(short = 'c', long, default_value_t = 8)]
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 8)]
     conns: usize,
     /// Seed of sizes and contents
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The form for a test suite: 400 objects up to 8 MiB, 256 MiB in all
     #[arg(long)]
@@ -173,36 +180,44 @@ fn mtu_pair(text: &str) -> Result<(u32, u32), String> {
 #[derive(Debug, Args)]
 #[command(after_help = scenario_help())]
 pub struct CompareArgs {
-    /// Scenarios to run (default: all that have targets)
+    /// Scenarios to run (see below; default: all that have targets)
+    #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
-    /// Proxies to compare
-    #[arg(short, long, value_enum, value_delimiter = ',', default_values_t = Peer::ALL)]
+    /// Proxies to compare: sluice, haproxy, nginx, relay (the floor); default: all that are installed
+    #[arg(short, long, value_enum, hide_possible_values = true, hide_default_value = true, value_delimiter = ',', default_values_t = Peer::ALL)]
     peers: Vec<Peer>,
     /// The proxy that ratios are against
-    #[arg(short, long, value_enum, default_value = "haproxy")]
+    #[arg(
+        short,
+        long,
+        value_enum,
+        value_name = "PEER",
+        hide_possible_values = true,
+        default_value = "haproxy"
+    )]
     baseline: Peer,
     #[command(flatten)]
     programs: ProgramArgs,
     /// Interleaved rounds
-    #[arg(short, long, default_value_t = 11)]
+    #[arg(short, long, value_name = "N", default_value_t = 11)]
     rounds: usize,
     /// Length of a round's measure
-    #[arg(short, long, default_value = "2s", value_parser = parse_time)]
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = parse_time)]
     duration: Duration,
     /// Unmeasured load before it
-    #[arg(short, long, default_value = "500ms", value_parser = parse_time)]
+    #[arg(short, long, value_name = "TIME", default_value = "500ms", value_parser = parse_time)]
     warm_up: Duration,
     /// CPUs of the proxy (default: the first)
-    #[arg(long)]
+    #[arg(long, value_name = "LIST")]
     proxy_cpus: Option<CpuList>,
     /// CPUs of load and origin (default: all but the first)
-    #[arg(long)]
+    #[arg(long, value_name = "LIST")]
     load_cpus: Option<CpuList>,
     /// 3 rounds of 0.3 s: shows that it works, says little
     #[arg(long)]
     short: bool,
     /// Folder for the page and the JSON file
-    #[arg(short, long, default_value = "target/lab")]
+    #[arg(short, long, value_name = "FOLDER", default_value = "target/lab")]
     out: PathBuf,
     /// Do not count system calls
     #[arg(long)]
@@ -220,9 +235,13 @@ pub struct CompareArgs {
 fn scenario_help() -> String {
     let lines: Vec<_> = SCENARIOS
         .iter()
-        .map(|s| format!("  {:<14} {}", s.name, s.title))
+        .map(|s| format!("  {:<16} {}", s.name, s.title))
         .collect();
-    format!("Scenarios:\n{}", lines.join("\n"))
+    format!(
+        "Scenarios:\n{}\n\nLeaves compare.html (tables, plots, configurations, machine, commands), compare.json (every round), compare.md and the \
+         pictures in the folder.\nExit status: 0 when every proxy was measured (after Ctrl-C too), 1 when one failed, 2 for wrong arguments.",
+        lines.join("\n")
+    )
 }
 
 impl CompareArgs {

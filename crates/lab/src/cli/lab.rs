@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 /// What all experiments take.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
-    /// Proxies to measure
-    #[arg(short, long, value_enum, value_delimiter = ',', default_values_t = Peer::ALL)]
+    /// Proxies to measure: sluice, haproxy, nginx, relay (the floor); default: all that are installed
+    #[arg(short, long, value_enum, hide_possible_values = true, hide_default_value = true, value_delimiter = ',', default_values_t = Peer::ALL)]
     peers: Vec<Peer>,
     #[command(flatten)]
     programs: ProgramArgs,
     /// Length of each measure (default: the experiment's own)
-    #[arg(short, long, value_parser = parse_time)]
+    #[arg(short, long, value_name = "TIME", value_parser = parse_time)]
     duration: Option<Duration>,
     /// CPUs of the proxy (default: the first)
-    #[arg(long)]
+    #[arg(long, value_name = "LIST")]
     proxy_cpus: Option<CpuList>,
     /// CPUs of load and origin (default: all but the first)
-    #[arg(long)]
+    #[arg(long, value_name = "LIST")]
     load_cpus: Option<CpuList>,
     /// Few points, short measures
     #[arg(long)]
@@ -42,17 +42,26 @@ pub struct PlanArgs {
     #[command(flatten)]
     hosts: HostArgs,
     /// Folder for pages, pictures and data
-    #[arg(short, long, default_value = "target/lab")]
+    #[arg(short, long, value_name = "FOLDER", default_value = "target/lab")]
     out: PathBuf,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = series_help())]
 pub struct SweepArgs {
-    /// Series to run (default: all; with --short the first two)
-    #[arg(long, value_delimiter = ',')]
+    /// Series to run (see below; default: all, with --short the first two)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     series: Vec<String>,
     #[command(flatten)]
     plan: PlanArgs,
+}
+
+fn series_help() -> String {
+    let lines = experiments::sweep::VARIANTS.iter();
+    let lines: Vec<_> = lines
+        .map(|v| format!("  {:<14} {}", v.name, v.title))
+        .collect();
+    format!("Series:\n{}", lines.join("\n"))
 }
 
 #[derive(Debug, Args)]
@@ -174,22 +183,45 @@ fn markdown(plan: &Plan, reports: &[Report]) -> String {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Changes nothing without --apply. Exit status: 0 whatever is found; 1 when --apply could not write a setting; 2 for wrong arguments."
+)]
 pub struct DoctorArgs {
     /// Set what is one value in one file (until the next boot); the rest is left to you
     #[arg(long)]
     apply: bool,
+    /// A JSON object for each point instead of text: name, found, wanted, ok (null: does not apply here), set, why
+    #[arg(long)]
+    json: bool,
 }
 
 impl DoctorArgs {
     pub fn run(self) -> Result<ExitCode> {
         let findings = doctor::examine(&doctor::Host::default());
-        print!("{}", doctor::text(&findings));
-        if self.apply {
-            for line in doctor::apply(&findings) {
-                println!("{line}");
+        if self.json {
+            print!("{}", doctor::json(&findings));
+        } else {
+            print!("{}", doctor::text(&findings));
+        }
+        let mut failed = false;
+        for done in self
+            .apply
+            .then(|| doctor::apply(&findings))
+            .into_iter()
+            .flatten()
+        {
+            failed |= done.is_err();
+            match done {
+                Ok(line) if self.json => eprintln!("{line}"),
+                Ok(line) => println!("{line}"),
+                Err(line) => eprintln!("sluice-lab: {line}"),
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }
 

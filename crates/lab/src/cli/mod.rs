@@ -1,5 +1,6 @@
 //! The command line: what people type becomes the tools' options.
 
+mod inject;
 mod judge;
 mod lab;
 mod tools;
@@ -21,7 +22,7 @@ enum Command {
     /// The server behind the proxies: answers as the request's query string asks
     Origin(tools::OriginArgs),
     /// The load generator: closed loop, or open loop at a constant rate
-    Inject(tools::InjectArgs),
+    Inject(inject::InjectArgs),
     /// The floor: the smallest possible TCP relay
     Relay(tools::RelayArgs),
     /// Transfers of many objects through a proxy, every byte verified
@@ -40,7 +41,7 @@ enum Command {
     Workers(lab::ExperimentArgs),
     /// Many connections, idle connections, slow readers
     Limits(lab::ExperimentArgs),
-    /// The generator itself, beside wrk
+    /// The generator itself, beside wrk and h2load: what it costs, its rates, and a stall
     Generators(lab::ExperimentArgs),
     /// Looks at this host: what should be set otherwise for a measurement, how, and why
     Doctor(lab::DoctorArgs),
@@ -55,7 +56,11 @@ pub fn main() -> ExitCode {
     crate::host::raise_fd_limit();
     // Asked here, before anything is pinned.
     let _ = crate::host::CpuList::of_process();
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let result = match cli.command {
         Command::Origin(args) => args.run(),
         Command::Inject(args) => args.run(),
         Command::Relay(args) => args.run(),
@@ -76,5 +81,73 @@ pub fn main() -> ExitCode {
             eprintln!("sluice-lab: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What clap has to say: help as it is, a mistake in one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Nobody listens: nothing can be done about it.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() {
+            WRONG_ARGUMENTS
+        } else {
+            0
+        });
+    }
+    eprintln!("sluice-lab: {}", one_line(&error.to_string()));
+    ExitCode::from(WRONG_ARGUMENTS)
+}
+
+/// Exit status for wrong arguments, as clap's own.
+const WRONG_ARGUMENTS: u8 = 2;
+
+/// A message of several lines, without its heading and the usage, as one.
+fn one_line(text: &str) -> String {
+    let telling = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty());
+    let text = telling
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace(" tip: ", "; ");
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    format!("{text} (--help tells more)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_mistake_is_one_line() {
+        let check = |args: &[&str], expect: &str| {
+            let error = Cli::try_parse_from(args).unwrap_err();
+            assert_eq!(
+                one_line(&error.to_string()),
+                format!("{expect} (--help tells more)")
+            );
+        };
+        check(
+            &["lab", "inject"],
+            "the following required arguments were not provided: <URL>",
+        );
+        check(
+            &["lab", "inject", "u", "-c", "many"],
+            "invalid value 'many' for '--conns <N>': 'many' is not a number above 0, such as 500, 10k or 1.5m",
+        );
+        check(
+            &["lab", "inject", "u", "--conn", "1"],
+            "unexpected argument '--conn' found; a similar argument exists: '--conns'",
+        );
     }
 }

@@ -66,9 +66,12 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Result<Outcome>
             .filter(|p| scenario.peers.contains(p))
             .collect();
         progress(&format!("{}: {}", scenario.name, scenario.title));
-        let measured = one(options, scenario, &peers, &mut progress)
-            .with_context(|| format!("scenario {}", scenario.name))?;
-        outcome.scenarios.push(measured);
+        match one(options, scenario, &peers, &mut progress) {
+            Ok(measured) => outcome.scenarios.push(measured),
+            // What a signal broke is no failure.
+            Err(_) if crate::sys::interrupted() => {}
+            Err(error) => return Err(error.context(format!("scenario {}", scenario.name))),
+        }
     }
     outcome.interrupted = crate::sys::interrupted();
     Ok(outcome)
@@ -136,7 +139,9 @@ fn packets(
         }
         Ok(())
     };
-    if let Err(error) = count() {
+    if let Err(error) = count()
+        && !crate::sys::interrupted()
+    {
         progress(&format!("  packets not counted: {error:#}"));
     }
 }
@@ -201,6 +206,7 @@ fn cpu_rounds(
                 measured.note(&proxy);
                 running.push(proxy);
             }
+            Err(_) if crate::sys::interrupted() => return,
             Err(error) => {
                 progress(&format!("  {:8} failed: {error:#}", peer.name()));
                 measured.fail(peer, &error);
@@ -224,6 +230,7 @@ fn cpu_rounds(
         }
         match round::syscalls(stand, scenario, proxy) {
             Ok(per_request) => measured.count_syscalls(proxy.peer, per_request),
+            Err(_) if crate::sys::interrupted() => return,
             Err(error) => progress(&format!("  system calls not counted: {error:#}")),
         }
     }
@@ -248,6 +255,7 @@ fn told(
             ));
             measured.add(peer, sample);
         }
+        Err(_) if crate::sys::interrupted() => {}
         Err(error) => {
             progress(&format!(
                 "  round {} {:8} failed: {error:#}",

@@ -35,6 +35,7 @@ pub fn report(outcome: &Outcome, name: &str) -> Result<Report> {
     }
     if let Some(table) = targets(outcome) {
         let (reached, judged) = outcome.score();
+        report.headline(format!("{reached} of {judged} targets reached"));
         report.heading(&format!("Targets: {reached} of {judged} reached"));
         report.table(table);
     }

@@ -1,6 +1,7 @@
 //! Network cards, their interrupts and where they are.
 
 use super::{Finding, Host};
+use crate::sys::CardFlag;
 
 /// Whether the daemon that moves interrupts runs.
 pub fn irqbalance(host: &Host) -> Finding {
@@ -106,28 +107,15 @@ pub fn mtu(host: &Host) -> Finding {
 /// Whether segments are merged, and only in the way that can be undone.
 pub fn offloads(host: &Host) -> Finding {
     let cards = host.cards();
-    let (Some(card), Some(program)) = (cards.first(), crate::process::find_program("ethtool"))
-    else {
-        return Finding::absent(if cards.is_empty() {
-            "no network card"
-        } else {
-            "ethtool is not installed"
-        });
+    let Some(card) = cards.first() else {
+        return Finding::absent("no network card");
     };
-    let output = std::process::Command::new(program)
-        .args(["-k", card])
-        .output();
-    let text = output
-        .map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
-        .unwrap_or_default();
-    let is_on = |name: &str| {
-        text.lines()
-            .any(|line| line.trim().starts_with(name) && line.contains(": on"))
+    let flags = host
+        .flag(card, CardFlag::Gro)
+        .zip(host.flag(card, CardFlag::Lro));
+    let Some((gro, lro)) = flags else {
+        return Finding::absent("the card does not tell");
     };
-    let (gro, lro) = (
-        is_on("generic-receive-offload"),
-        is_on("large-receive-offload"),
-    );
     let word = |on| if on { "on" } else { "off" };
     Finding::new(
         Some(gro && !lro),

@@ -5,7 +5,7 @@ use super::{Check, cards, kernel};
 /// All points, in the order of the report.
 pub const CHECKS: &[Check] = &[
     Check {
-        name: "receive buffers",
+        name: "receive buffers (tcp_rmem)",
         why: "a receive window below bandwidth times delay caps every connection's rate",
         look: |host| {
             kernel::last_of(
@@ -18,7 +18,7 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "send buffers",
+        name: "send buffers (tcp_wmem)",
         why: "a send buffer below bandwidth times delay caps every connection's rate",
         look: |host| {
             kernel::last_of(
@@ -31,22 +31,27 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "largest socket buffer",
-        why: "bounds what a program may ask for with SO_RCVBUF and SO_SNDBUF",
+        name: "largest receive buffer (rmem_max)",
+        why: "bounds what a program may ask for with SO_RCVBUF",
         look: |host| kernel::at_least(host, "net/core/rmem_max", 16 << 20, kernel::show_bytes),
     },
     Check {
-        name: "port range",
+        name: "largest send buffer (wmem_max)",
+        why: "bounds what a program may ask for with SO_SNDBUF",
+        look: |host| kernel::at_least(host, "net/core/wmem_max", 16 << 20, kernel::show_bytes),
+    },
+    Check {
+        name: "port range (ip_local_port_range)",
         why: "a proxy uses one local port per connection to a server: 28 000 are soon used up",
         look: kernel::port_range,
     },
     Check {
-        name: "accept queue",
+        name: "accept queue (somaxconn)",
         why: "connections beyond it are dropped while a worker is busy",
         look: |host| kernel::at_least(host, "net/core/somaxconn", 65_535, kernel::show_plain),
     },
     Check {
-        name: "SYN queue",
+        name: "SYN queue (tcp_max_syn_backlog)",
         why: "half-open connections beyond it are dropped or answered with cookies",
         look: |host| {
             kernel::at_least(
@@ -58,7 +63,7 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "packet queue of a CPU",
+        name: "packet queue of a CPU (netdev_max_backlog)",
         why: "packets that arrive faster than a CPU takes them are dropped beyond it",
         look: |host| {
             kernel::at_least(
@@ -70,7 +75,7 @@ pub const CHECKS: &[Check] = &[
         },
     },
     Check {
-        name: "TIME_WAIT reuse",
+        name: "TIME_WAIT reuse (tcp_tw_reuse)",
         why: "lets a port serve again after a second instead of a minute",
         look: |host| kernel::at_least(host, "net/ipv4/tcp_tw_reuse", 1, kernel::show_plain),
     },
@@ -90,7 +95,7 @@ pub const CHECKS: &[Check] = &[
         look: kernel::descriptors,
     },
     Check {
-        name: "connection tracking",
+        name: "connection tracking (conntrack)",
         why: "a full table drops packets; tracking at all costs CPU for every packet",
         look: kernel::conntrack,
     },
@@ -110,12 +115,12 @@ pub const CHECKS: &[Check] = &[
         look: cards::irqbalance,
     },
     Check {
-        name: "interrupt affinity",
+        name: "interrupt (IRQ) affinity",
         why: "a card's queues should interrupt different CPUs, near the workers they feed",
         look: cards::irq_affinity,
     },
     Check {
-        name: "receive queues",
+        name: "receive queues (RSS)",
         why: "one queue feeds one CPU: fewer queues than CPUs leave some without packets",
         look: cards::receive_queues,
     },
@@ -125,12 +130,12 @@ pub const CHECKS: &[Check] = &[
         look: cards::mtu,
     },
     Check {
-        name: "large receive offload",
+        name: "receive offload (GRO, LRO)",
         why: "merged segments are cheaper to forward; LRO (not GRO) breaks what is routed on",
         look: cards::offloads,
     },
     Check {
-        name: "huge pages",
+        name: "huge pages (transparent)",
         why: "fewer misses of the address translation for large tables and maps",
         look: kernel::huge_pages,
     },

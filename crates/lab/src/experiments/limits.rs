@@ -1,28 +1,26 @@
 //! Limits: many connections, idle connections, and slow readers beside fast ones.
 
+mod crowd;
+
 use super::published::{self, Beside};
 use super::{Plan, cell, colour, gets, table_of_peers, telling, try_measure};
 use crate::compare::peer::{Peer, Running};
-use crate::host::{self, Stop};
+use crate::host;
 use crate::inject;
 use crate::measure::{Sample, Span};
-use crate::net::{self, Io};
 use crate::report::Report;
 use crate::report::chart::{Chart, Series, Side};
 use crate::stand::Stand;
 use crate::units::{show_count, show_ns, show_size};
-use anyhow::{Context, Result, ensure};
-use rustix::fd::OwnedFd;
-use rustix::net::RecvFlags;
+use anyhow::{Result, ensure};
+use crowd::{Crowd, SLOW};
 use serde_json::{Value, json};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 const CONNS: [usize; 5] = [1, 8, 64, 500, 2000];
 const IDLE: [usize; 4] = [100, 1000, 2500, 5000];
-const SHORT_IDLE: [usize; 2] = [500, 2000];
-/// Slow readers, and the fast ones beside them.
-const SLOW: usize = 200;
+const SHORT_IDLE: [usize; 2] = [1000, 5000];
+/// Fast clients beside the slow ones.
 const FAST: usize = 16;
 
 /// Runs all three.
@@ -76,6 +74,7 @@ fn conns(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>)
                 report,
                 stand,
                 *peer,
+                "keep-alive",
                 |_| {},
                 |proxy| {
                     let load = gets(proxy, "/?s=64", conns, false)?;
@@ -91,6 +90,14 @@ fn conns(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>)
         }
         table.row(row);
         rates.row(rate_row);
+    }
+    for (peer, points) in &lines {
+        if let Some((_, cost)) = points.last() {
+            report.headline(format!(
+                "{}: {cost:.1} us per request at 2 000 connections",
+                peer.name()
+            ));
+        }
     }
     report.heading("64 B over kept connections: microseconds of the proxy's CPU per request");
     report.table(table);
@@ -120,14 +127,16 @@ fn conns(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>)
 fn idle(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>) {
     let counts: &[usize] = if plan.short { &SHORT_IDLE } else { &IDLE };
     let mut table = table_of_peers("idle connections", &plan.peers);
+    let mut grown: Vec<Vec<(usize, f64)>> = vec![Vec::new(); plan.peers.len()];
     for &conns in counts {
         telling(&format!("limits: {conns} idle connections"));
         let mut row = vec![conns.to_string()];
-        for &peer in &plan.peers {
+        for (&peer, grown) in plan.peers.iter().zip(&mut grown) {
             let sample = try_measure(
                 report,
                 stand,
                 peer,
+                "keep-alive",
                 |_| {},
                 |proxy| idle_memory(stand, proxy, conns),
             );
@@ -135,15 +144,48 @@ fn idle(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>) 
                 format!("{v:.0} B")
             }));
             if let Some(sample) = sample {
+                grown.push((conns, sample.cost * conns as f64));
                 data.push(json!({"aspect": "idle", "proxy": peer.name(), "conns": conns, "sample": sample}));
             }
         }
         table.row(row);
     }
+    let mut each_more = vec![format!(
+        "each more, {} to {}",
+        counts[0],
+        counts[counts.len() - 1]
+    )];
+    each_more.extend(
+        grown
+            .iter()
+            .map(|grown| cell(slope(grown), |v| format!("{v:.0} B"))),
+    );
+    table.row(each_more);
     report.heading(
-        "resident memory per idle keep-alive connection (client's and server's side together)",
+        "Resident memory per idle keep-alive connection (client's and server's side together)",
     );
     report.table(table);
+    report.text(
+        "A heap on huge pages grows by 2 MiB at a time, and the busiest moment of the connections' one request each leaves its buffers behind: \
+         divided by few connections, these are most of the figure. The last row is what a connection costs beyond that.",
+    );
+    if let Some(last) = grown
+        .iter()
+        .zip(&plan.peers)
+        .find(|(_, peer)| **peer == Peer::Sluice)
+        && let Some(bytes) = slope(last.0)
+    {
+        report.headline(format!(
+            "sluice: {bytes:.0} B of memory for each more idle connection"
+        ));
+    }
+}
+
+/// Bytes that each connection beyond the first count's added, given connections and bytes in all: what grows once,
+/// whatever the count, is in both and cancels out.
+fn slope(grown: &[(usize, f64)]) -> Option<f64> {
+    let (first, last) = (grown.first()?, grown.last()?);
+    (last.0 > first.0).then(|| (last.1 - first.1) / (last.0 - first.0) as f64)
 }
 
 /// Opens `conns` connections that each make one request, and reads what they added to the proxy's memory.
@@ -198,13 +240,13 @@ fn slow(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>) 
     let span = plan.span(Duration::from_secs(10), Duration::from_millis(800));
     let mut table = crate::report::Table::new(&[
         "proxy",
-        "alone p50",
-        "p99",
-        "beside the crowd p50",
-        "p99",
+        "p50 alone",
+        "p50 beside the crowd",
+        "p99 alone",
+        "p99 beside the crowd",
         "req/s alone",
-        "beside",
-        "memory a slow one",
+        "req/s beside the crowd",
+        "memory of a slow one",
     ]);
     for &peer in &plan.peers {
         telling(&format!("limits: slow readers, {}", peer.name()));
@@ -213,6 +255,7 @@ fn slow(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>) 
             report,
             stand,
             peer,
+            "keep-alive",
             |_| {},
             |proxy| {
                 alone = Some(fast(stand, proxy, span)?);
@@ -231,8 +274,8 @@ fn slow(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>) 
         table.row([
             peer.name().to_owned(),
             show_ns(alone.latency_ns[0]),
-            show_ns(alone.latency_ns[2]),
             show_ns(beside.latency_ns[0]),
+            show_ns(alone.latency_ns[2]),
             show_ns(beside.latency_ns[2]),
             show_count(alone.requests_per_s),
             show_count(beside.requests_per_s),
@@ -251,60 +294,17 @@ fn fast(stand: &Stand, proxy: &mut Running, span: Span) -> Result<Sample> {
     stand.measure(proxy, load, span)
 }
 
-/// Clients that ask for much and read little.
-struct Crowd {
-    stop: Stop,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Crowd {
-    fn start(target: SocketAddr) -> Result<Self> {
-        const PAUSE: Duration = Duration::from_millis(50);
-        let mut conns = Vec::new();
-        for _ in 0..SLOW {
-            conns.push(slow_reader(target)?);
-        }
-        let stop = Stop::new()?;
-        let seen = stop.clone();
-        let thread = std::thread::Builder::new()
-            .name("slow-readers".to_owned())
-            .spawn(move || {
-                let mut buffer = [0; 1024];
-                while !seen.is_set() {
-                    for conn in &conns {
-                        let _ = net::recv(conn, &mut buffer, RecvFlags::empty());
-                    }
-                    std::thread::sleep(PAUSE);
-                }
-            })?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+    #[test]
+    fn what_each_further_connection_costs() {
+        assert_eq!(
+            slope(&[(1000, 5e6), (2500, 6e6), (5000, 9e6)]),
+            Some(1000.0)
+        );
+        assert_eq!(slope(&[(1000, 5e6)]), None);
+        assert_eq!(slope(&[]), None);
     }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        self.stop.set();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// A connection with a small window that has asked for a mebibyte.
-fn slow_reader(target: SocketAddr) -> Result<OwnedFd> {
-    const WINDOW_BYTES: usize = 4096;
-    const TRIES: usize = 100;
-    let (fd, _) = net::connect(target, None)?;
-    let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&fd, WINDOW_BYTES);
-    for _ in 0..TRIES {
-        match net::send(&fd, b"GET /?s=1m HTTP/1.1\r\nHost: slow\r\n\r\n", false) {
-            Io::Bytes(_) => return Ok(fd),
-            Io::Blocked => std::thread::sleep(Duration::from_millis(5)),
-            Io::End | Io::Failed(_) => break,
-        }
-    }
-    None.context("a slow reader could not connect")
 }

@@ -92,11 +92,12 @@ impl Plan {
     }
 }
 
-/// Measures one proxy at one job; what fails is noted in the report and gives nothing.
+/// Measures one proxy at one job, which `what` names; what fails is noted in the report and gives nothing.
 pub fn try_measure(
     report: &mut Report,
     stand: &Stand,
     peer: Peer,
+    what: &str,
     shape: impl FnOnce(&mut Job),
     measure: impl FnOnce(&mut Running) -> Result<Sample>,
 ) -> Option<Sample> {
@@ -108,13 +109,17 @@ pub fn try_measure(
         shape(&mut job);
         let mut running = stand.start(peer, &job)?;
         let sample = measure(&mut running)?;
-        note_config(report, &running);
+        note_config(report, &running, what);
         Ok(sample)
     });
     match result {
         Ok(sample) => Some(sample),
+        Err(_) if crate::sys::interrupted() => {
+            report.interrupted = true;
+            None
+        }
         Err(error) => {
-            let text = format!("{} failed: {error:#}", peer.name());
+            let text = format!("{} failed at {what}: {error:#}", peer.name());
             eprintln!("  {text}");
             report.text(text);
             None
@@ -123,7 +128,7 @@ pub fn try_measure(
 }
 
 /// Keeps a proxy's configuration at the end of the report, once for each text.
-fn note_config(report: &mut Report, running: &Running) {
+fn note_config(report: &mut Report, running: &Running, what: &str) {
     let (addr, port) = (running.addr.to_string(), running.addr.port());
     // The folder of its files is named after the port too.
     let folder = format!("{}-{port}", running.peer.name());
@@ -142,13 +147,7 @@ fn note_config(report: &mut Report, running: &Running) {
             && (running.config.is_empty() || body(old) == body(&text))
     });
     if !known {
-        report.code(
-            &format!(
-                "{}: a configuration of this experiment",
-                running.peer.name()
-            ),
-            &text,
-        );
+        report.code(&format!("{}: {what}", running.peer.name()), &text);
     }
 }
 

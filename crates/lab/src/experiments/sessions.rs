@@ -41,13 +41,13 @@ fn steps() -> [Step; 4] {
         step("reject", "TCP-level reject", Act::Reject, true),
         step(
             "redirect",
-            "parse, redirect by nbsrv, keep-alive",
+            "Parse, redirect by nbsrv, keep-alive",
             Act::RedirectIfDown,
             false,
         ),
         step(
             "redirect-close",
-            "accept, parse, redirect, close",
+            "Accept, parse, redirect, close",
             Act::RedirectIfDown,
             true,
         ),
@@ -55,7 +55,7 @@ fn steps() -> [Step; 4] {
             relay: true,
             ..step(
                 "forward",
-                "forward a 64-byte object, close",
+                "Forward a 64-byte object, close",
                 Act::Forward,
                 true,
             )
@@ -101,7 +101,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
                 job.act = step.act.clone();
                 job.close = step.close;
             };
-            let measured = try_measure(&mut report, &stand, peer, shape, |proxy| {
+            let measured = try_measure(&mut report, &stand, peer, step.title, shape, |proxy| {
                 packets = stand.packets(load(proxy, &step)?, SESSIONS)?;
                 one(&stand, proxy, &step, span)
             });
@@ -131,6 +131,15 @@ pub fn run(plan: &Plan) -> Result<Report> {
         report.table(table);
     }
     report.data = json!(data);
+    for (name, title) in [("reject", "rejected"), ("forward", "forwarded")] {
+        let all = costs.iter().filter(|c| c.0 == name);
+        let list: Vec<_> = all
+            .map(|(_, peer, cost)| format!("{} {cost:.1}", peer.name()))
+            .collect();
+        if !list.is_empty() {
+            report.headline(format!("us a connection {title}: {}", list.join(", ")));
+        }
+    }
     let of = |name: &'static str| {
         let costs = &costs;
         move |peer| {
@@ -156,8 +165,9 @@ pub fn run(plan: &Plan) -> Result<Report> {
     Ok(report)
 }
 
-const MISSING: &str =
-    "The report of 2009 whose steps these are was not at hand: no figure of it stands here.";
+const MISSING: &str = "The report of 2009 whose steps these are was not at hand: no figure of it stands here. Of the IPVS study \
+nothing is at hand but what this project's task for sluice-l4 quotes: 40 000 new connections per second with its default table, 380 000 tuned, \
+with dips. That is a packet director, which ends no connection, on a machine unknown: nothing here can stand beside it.";
 
 fn load(proxy: &Running, step: &Step) -> Result<crate::inject::Options> {
     let mut load = gets(proxy, "/?s=64", CONNS, step.close)?;

@@ -78,6 +78,10 @@ pub fn run(plan: &Plan, names: &[String]) -> Result<Report> {
         }
     }
     report.data = json!(data);
+    for (peer, points) in &base {
+        let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
+        report.headline(format!("{}: up to {}bit/s", peer.name(), show_count(most)));
+    }
     beside(plan, &mut report, &base);
     Ok(report)
 }
@@ -159,7 +163,7 @@ fn series(plan: &Plan, report: &mut Report, variant: Variant, peer: Peer) -> Res
     telling(&format!("sweep {} {}", variant.name, peer.name()));
     for &size in sizes {
         let path = format!("/?s={size}");
-        let measured = try_measure(report, &stand, peer, shape, |proxy| {
+        let measured = try_measure(report, &stand, peer, variant.title, shape, |proxy| {
             let conns = if size < 1 << 20 { CONNS } else { CONNS_LARGE };
             let load = gets(proxy, &path, conns, true)?;
             stand.measure(proxy, load, span)

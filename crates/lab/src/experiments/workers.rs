@@ -34,6 +34,8 @@ struct Aspect {
     rate: Option<f64>,
     value: fn(&Sample) -> f64,
     show: fn(f64) -> String,
+    /// So that a gain is always more than 1.
+    less_is_better: bool,
 }
 
 fn aspects(plan: &Plan) -> Vec<Aspect> {
@@ -45,14 +47,15 @@ fn aspects(plan: &Plan) -> Vec<Aspect> {
         rate: None,
         value,
         show,
+        less_is_better: false,
     };
     let rate = if plan.short { 2_000.0 } else { 10_000.0 };
-    let latency = format!("latency (p99) at {} requests per second", show_count(rate));
+    let latency = format!("Latency (p99) at {} requests per second", show_count(rate));
     let mut all = vec![
         Aspect {
             close: true,
             ..base(
-                "connections per second, 204 each",
+                "Connections per second, 204 each",
                 "conn/s",
                 "/0",
                 |s| s.conns_per_s,
@@ -60,7 +63,7 @@ fn aspects(plan: &Plan) -> Vec<Aspect> {
             )
         },
         base(
-            "requests per second, 1 KiB",
+            "Requests per second, 1 KiB",
             "req/s",
             "/?s=1k",
             |s| s.requests_per_s,
@@ -68,6 +71,7 @@ fn aspects(plan: &Plan) -> Vec<Aspect> {
         ),
         Aspect {
             rate: Some(rate),
+            less_is_better: true,
             ..base(
                 &latency,
                 "p99",
@@ -79,7 +83,7 @@ fn aspects(plan: &Plan) -> Vec<Aspect> {
     ];
     let sizes: &[&str] = if plan.short { &SHORT_SIZES } else { &SIZES };
     all.extend(sizes.iter().map(|size| {
-        let title = format!("throughput, objects of {size}");
+        let title = format!("Throughput, objects of {size}");
         base(
             &title,
             "bit/s",
@@ -106,7 +110,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         "workers",
         "Workers",
         "The same proxy with one worker and more. Load and origin use the machine's CPUs too: a worker that shares its CPU with \
-         them gains less than one on a machine of its own, for all proxies alike. Every proxy does as it does by itself: Sluice \
+         them gains less than one on a machine of its own, for all proxies alike. A gain of more than 1 is better, of latency too. Every proxy does as it does by itself: Sluice \
          splices large bodies, the others copy.",
     );
     // With more workers than CPUs set apart for them, everybody shares all.
@@ -128,7 +132,9 @@ pub fn run(plan: &Plan) -> Result<Report> {
                     job.workers = workers;
                     job.close = aspect.close;
                 };
-                let measured = try_measure(&mut report, &stand, peer, shape, |proxy| {
+                let close = if aspect.close { ", closing" } else { "" };
+                let what = format!("{workers} worker{}{close}", plural(workers));
+                let measured = try_measure(&mut report, &stand, peer, &what, shape, |proxy| {
                     let load = load(proxy, &aspect)?;
                     stand.measure(proxy, load, span)
                 });
@@ -144,10 +150,35 @@ pub fn run(plan: &Plan) -> Result<Report> {
             rows.push((peer, points));
         }
         show(&mut report, &aspect, &steps, &rows);
+        if aspect.path == "/?s=1k" && aspect.unit == "req/s" {
+            headline(&mut report, &rows);
+        }
     }
     report.data = Value::Array(data);
     published::sizing(&mut report, &plan.peers, &[], MISSING);
     Ok(report)
+}
+
+/// What the most workers bring each proxy.
+fn headline(report: &mut Report, rows: &[(Peer, Vec<(usize, f64)>)]) {
+    for (peer, points) in rows {
+        if let (Some(one), Some(most)) = (points.first(), points.last())
+            && most.0 > one.0
+        {
+            report.headline(format!(
+                "{}: {} req/s of 1 KiB with {} worker{}, {} with one",
+                peer.name(),
+                show_count(most.1),
+                most.0,
+                plural(most.0),
+                show_count(one.1)
+            ));
+        }
+    }
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
 }
 
 fn load(proxy: &Running, aspect: &Aspect) -> Result<inject::Options> {
@@ -160,17 +191,14 @@ fn load(proxy: &Running, aspect: &Aspect) -> Result<inject::Options> {
 fn show(report: &mut Report, aspect: &Aspect, steps: &[usize], rows: &[(Peer, Vec<(usize, f64)>)]) {
     let mut heads = vec!["proxy".to_owned()];
     for &workers in steps {
-        heads.push(format!(
-            "{workers} worker{}",
-            if workers == 1 { "" } else { "s" }
-        ));
+        heads.push(format!("{workers} worker{}", plural(workers)));
         if workers > 1 {
             heads.push("gain".to_owned());
         }
     }
     let mut table = Table {
         heads,
-        rows: Vec::new(),
+        ..Table::default()
     };
     for (peer, points) in rows {
         let at = |workers| points.iter().find(|p| p.0 == workers).map(|p| p.1);
@@ -178,7 +206,12 @@ fn show(report: &mut Report, aspect: &Aspect, steps: &[usize], rows: &[(Peer, Ve
         for &workers in steps {
             row.push(cell(at(workers), aspect.show));
             if workers > 1 {
-                let gain = at(workers).zip(at(1)).map(|(now, one)| now / one);
+                let gain = at(workers)
+                    .zip(at(1))
+                    .map(|(now, one)| match aspect.less_is_better {
+                        true => one / now,
+                        false => now / one,
+                    });
                 row.push(cell(gain, |gain| format!("{gain:.2}x")));
             }
         }

@@ -269,6 +269,10 @@ impl Report {
     pub fn reason(&self) -> Option<String> {
         let connect = self.counts.connect_error.map(io::Error::from_raw_os_error);
         match connect {
+            Some(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Some(format!(
+                "{}: it is none of this host's, or its ports are used up",
+                plain_words(&error)
+            )),
             Some(error) => Some(plain_words(&error)),
             None => self.counts.errors.chief().map(str::to_owned),
         }

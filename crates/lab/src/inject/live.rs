@@ -58,6 +58,8 @@ pub fn run(options: &Options, show: Show) -> Result<Report> {
     bar.finish_and_clear();
     match show {
         Show::Json => print_json(&report.line()),
+        // Of nothing there is nothing to tell but the reason, which follows.
+        Show::People | Show::Quiet if report.counts.conns == 0 && report.reason().is_some() => {}
         Show::People | Show::Quiet => print!("{}", closing_text(&report)),
     }
     check_answered(options, &report)?;
@@ -195,6 +197,6 @@ pub fn closing_text(report: &Report) -> String {
     for p in PERCENTILES {
         text += &format!(" p{p} {}", latency_text(counts, p));
     }
-    text += &format!(" max {}\n", show_ns(counts.latency.max()));
+    text += &format!(" max {}\n", latency_text(counts, 100.0));
     text
 }

@@ -16,7 +16,7 @@ use crate::host::{CpuList, Stop};
 use anyhow::{Context, Result, bail};
 use counts::{Counts, Report};
 use mix::Mix;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -135,6 +135,8 @@ pub struct Progress {
     pub bytes: AtomicU64,
     /// Failures of any kind.
     pub errors: AtomicU64,
+    /// When the thread came to its end, in nanoseconds after the start.
+    pub ended_ns: AtomicU64,
 }
 
 /// A reading of [`Progress`] over all threads.
@@ -241,6 +243,8 @@ impl Load {
             std::thread::sleep(Duration::from_millis(20));
             each_tick(&self);
         }
+        // The last second came while nobody looked.
+        each_tick(&self);
         self.stop.set();
         self.join()
     }
@@ -253,8 +257,12 @@ impl Load {
                 .map_err(|_| anyhow::anyhow!("a load thread panicked"))??;
             total.add(&counts);
         }
+        let ended = self
+            .done
+            .iter()
+            .map(|done| done.ended_ns.load(Ordering::Relaxed));
         Ok(Report {
-            elapsed: self.started.elapsed(),
+            elapsed: Duration::from_nanos(ended.max().unwrap_or(0)),
             counts: total,
         })
     }
@@ -281,7 +289,11 @@ fn spawn(
     let name = format!("inject-{}", share.index);
     let run = move || {
         crate::host::pin(cpu)?;
-        worker::Worker::new(options, share, started, stop, progress, samples)?.run()
+        let done = Arc::clone(&progress);
+        let result = worker::Worker::new(options, share, started, stop, progress, samples)?.run();
+        done.ended_ns
+            .store(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        result
     };
     std::thread::Builder::new()
         .name(name)
@@ -289,7 +301,8 @@ fn spawn(
         .context("cannot start a load thread")
 }
 
-/// Addresses from a list such as `127.0.1.1-127.0.1.50,127.0.2.1` (IPv4 ranges).
+/// Addresses from a list such as `127.0.1.1-127.0.1.50,127.0.2.1,127.0.3.0/24` (ranges and networks of IPv4; of a
+/// network its first and last address are left out when it has more than two).
 ///
 /// # Errors
 /// A sentence naming the part that is wrong.
@@ -297,18 +310,62 @@ pub fn parse_sources(text: &str) -> Result<Vec<IpAddr>, String> {
     const SOURCES_MAX: u32 = 65_536;
     let mut sources = Vec::new();
     for part in text.split(',') {
-        let bad = || format!("'{part}' is not an address or a range of IPv4 addresses");
-        let Some((first, last)) = part.split_once('-') else {
+        let bad = || format!("'{part}' is not an address, or a range or network of IPv4 addresses");
+        let ipv4 = |text: &str| text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| bad());
+        let (first, last) = if let Some((first, last)) = part.split_once('-') {
+            (ipv4(first)?, ipv4(last)?)
+        } else if let Some((base, bits)) = part.split_once('/') {
+            let bits: u32 = bits
+                .parse()
+                .ok()
+                .filter(|bits| (1..=32).contains(bits))
+                .ok_or_else(bad)?;
+            let hosts = u32::MAX.checked_shr(bits).unwrap_or(0);
+            let first = ipv4(base)? & !hosts;
+            let edge = u32::from(hosts > 1);
+            (first + edge, first + hosts - edge)
+        } else {
             sources.push(part.parse().map_err(|_| bad())?);
             continue;
         };
-        let first: std::net::Ipv4Addr = first.parse().map_err(|_| bad())?;
-        let last: std::net::Ipv4Addr = last.parse().map_err(|_| bad())?;
-        let (first, last) = (u32::from(first), u32::from(last));
         if first > last || last - first >= SOURCES_MAX {
             return Err(bad());
         }
-        sources.extend((first..=last).map(|ip| IpAddr::from(std::net::Ipv4Addr::from(ip))));
+        sources.extend((first..=last).map(|ip| IpAddr::from(Ipv4Addr::from(ip))));
     }
     Ok(sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_sources() {
+        let check = |text: &str, expect: Option<(usize, &str, &str)>| {
+            let found = parse_sources(text).ok();
+            let shown = found.as_ref().map(|list| {
+                (
+                    list.len(),
+                    list[0].to_string(),
+                    list[list.len() - 1].to_string(),
+                )
+            });
+            let expect = expect.map(|(n, first, last)| (n, first.to_owned(), last.to_owned()));
+            assert_eq!(shown, expect, "{text}");
+        };
+        check("127.0.1.1", Some((1, "127.0.1.1", "127.0.1.1")));
+        check(
+            "127.0.1.1-127.0.1.50",
+            Some((50, "127.0.1.1", "127.0.1.50")),
+        );
+        check("127.0.1.0/26,::1", Some((63, "127.0.1.1", "::1")));
+        check("127.0.1.7/32", Some((1, "127.0.1.7", "127.0.1.7")));
+        check("127.0.1.6/31", Some((2, "127.0.1.6", "127.0.1.7")));
+        check("127.0.1.9-127.0.1.1", None);
+        check("127.0.1.0/0", None);
+        check("127.0.1.0/33", None);
+        check("10.0.0.0/8", None);
+        check("nobody", None);
+    }
 }

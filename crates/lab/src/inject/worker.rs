@@ -97,6 +97,8 @@ pub struct Worker {
     due: u64,
     /// The end of the last second with an answer.
     answered_ns: u64,
+    /// Something failed in the last second that was closed.
+    failed_before: bool,
 }
 
 impl Worker {
@@ -160,6 +162,7 @@ impl Worker {
             interval_ns,
             due: 0,
             answered_ns: 0,
+            failed_before: false,
         })
     }
 
@@ -172,12 +175,13 @@ impl Worker {
         let mut tick_ns = SECOND_NS;
         loop {
             let now_ns = self.now_ns();
-            if self.stop.is_set() || now_ns >= end_ns || self.finished == self.slots.len() {
-                break;
-            }
+            // Before the end: the last second is told too.
             if now_ns >= tick_ns {
                 self.tick(now_ns);
                 tick_ns = (now_ns / SECOND_NS + 1) * SECOND_NS;
+            }
+            if self.stop.is_set() || now_ns >= end_ns || self.finished == self.slots.len() {
+                break;
             }
             self.schedule(now_ns)?;
             let wake_ns = self.next_wake_ns().min(tick_ns).min(end_ns);

@@ -22,6 +22,7 @@ use crate::poll::{ENDED, Flags};
 use rustix::fd::OwnedFd;
 use rustix::net::RecvFlags;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// What becomes of the connection after it was driven.
 pub enum Fate {
@@ -186,6 +187,12 @@ impl Conn {
             Framing::Length(len) => Left::Bytes(len),
             Framing::Close => Left::Bytes(0),
         };
+        if !plan.query.busy.is_zero() {
+            let until = Instant::now() + plan.query.busy;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+        }
         if plan.send_continue {
             let _ = net::send(&self.fd, b"HTTP/1.1 100 Continue\r\n\r\n", false);
         }

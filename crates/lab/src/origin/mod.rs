@@ -80,6 +80,18 @@ impl Origin {
     /// An address in use or a CPU that does not exist, named.
     pub fn start(options: &Options) -> Result<Self> {
         options.cpus.check()?;
+        let port = options.listen.port();
+        anyhow::ensure!(
+            port == 0
+                || port
+                    .checked_add(options.servers.saturating_sub(1))
+                    .is_some(),
+            "{} servers from port {port} on: the last port is 65535",
+            options.servers
+        );
+        if let Some(root) = &options.root {
+            anyhow::ensure!(root.is_dir(), "there is no folder {}", root.display());
+        }
         let stop = Stop::new()?;
         let counters = Arc::<Counters>::default();
         let shared = Arc::new(

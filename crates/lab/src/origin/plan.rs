@@ -91,12 +91,23 @@ pub enum By {
     Reference,
 }
 
+/// What was found for a path.
+#[derive(Debug)]
+pub enum Found {
+    /// A file and its length.
+    File(std::fs::File, u64),
+    /// Nothing of that name below the folder.
+    Missing,
+    /// There is no folder of files.
+    NoRoot,
+}
+
 /// Reads a request and decides. `file` opens a path below the static folder.
 pub fn plan(
     head: &RequestHead<'_>,
     raw: &[u8],
     server: Option<u16>,
-    file: impl FnOnce(&[u8]) -> Option<(std::fs::File, u64)>,
+    file: impl FnOnce(&[u8]) -> Found,
 ) -> Plan {
     let target = strip_authority(head.target);
     let mut halves = target.splitn(2, |&c| c == b'?');
@@ -105,7 +116,10 @@ pub fn plan(
         halves.next().unwrap_or_default(),
     );
     let asks_nothing = query.is_empty();
-    let query = Query::read(query);
+    let (query, unreadable) = match Query::read(query) {
+        Ok(query) => (query, None),
+        Err(reason) => (Query::default(), Some(format!("{reason}\n"))),
+    };
     let close = !head.keep_alive || query.close || query.no_length;
     let mut plan = Plan {
         request: head.framing,
@@ -123,6 +137,9 @@ pub fn plan(
         server,
     };
     match path {
+        _ if let Some(reason) = &unreadable => {
+            plan.answer = object.text(400, reason.as_bytes());
+        }
         b"/upload" => plan.body = OnBody::Verify(plan.query.seed),
         b"/echo" => plan.body = OnBody::Echo,
         b"/head" => plan.answer = object.text(200, raw),
@@ -133,8 +150,11 @@ pub fn plan(
         }
         _ => {
             plan.answer = match file(path) {
-                Some((file, len)) => object.file(file, len),
-                None => object.object(),
+                Found::File(file, len) => object.file(file, len),
+                Found::Missing if asks_nothing && path != b"/" => {
+                    object.text(404, b"no such file\n")
+                }
+                Found::Missing | Found::NoRoot => object.object(),
             }
         }
     }
@@ -186,7 +206,9 @@ mod tests {
 
     fn answer(request: &str) -> String {
         let raw = request.as_bytes();
-        let plan = plan(&http::request_head(raw).unwrap(), raw, None, |_| None);
+        let plan = plan(&http::request_head(raw).unwrap(), raw, None, |_| {
+            Found::NoRoot
+        });
         String::from_utf8_lossy(&plan.answer.start).into_owned()
     }
 
@@ -222,8 +244,12 @@ mod tests {
             "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nCache-Control: no-store\r\nA: b c",
         );
         check(
-            "/?h=A:b%0d%0aX:y",
-            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nCache-Control: no-store",
+            "/?s=9&c=text",
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nCache-Control: no-store\r\nContent-Type: text/html",
+        );
+        check(
+            "/?s=1x",
+            "HTTP/1.1 400 Bad Request\r\nContent-Length: 55\r\nCache-Control: no-store",
         );
     }
 

@@ -17,6 +17,8 @@ p { max-width: 75ch; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: 6px 12px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
+td:first-child { white-space: normal; min-width: 7em; max-width: 30em; }
+.words th, .words td { text-align: left; white-space: normal; vertical-align: top; min-width: 7em; }
 tr:last-child td { border-bottom: 0; }
 th { color: var(--dim); font-weight: 600; font-size: .9em; }
 td.good { color: var(--good); font-weight: 600; } td.bad { color: var(--bad); font-weight: 600; }
@@ -29,6 +31,7 @@ pre { overflow-x: auto; background: var(--card); border: 1px solid var(--line); 
 a { color: var(--accent); }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(290px, 1fr)); gap: 14px; }
 .card { display: block; background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; color: inherit; text-decoration: none; }
+.card ul { margin: .6em 0 0; padding-left: 1.1em; color: var(--dim); font-size: .93em; }
 .card:hover { border-color: var(--accent); } .card b { color: var(--accent); }
 .note { border-left: 3px solid var(--bad); padding-left: 12px; }
 footer { margin-top: 3em; color: var(--dim); font-size: .9em; }
@@ -103,10 +106,11 @@ pub fn index(reports: &[Report]) -> String {
     for report in reports {
         let _ = writeln!(
             body,
-            "<a class=\"card\" href=\"{}.html\"><b>{}</b><br>{}</a>",
+            "<a class=\"card\" href=\"{}.html\"><b>{}</b><br>{}{}</a>",
             escape(&report.name),
             escape(&report.title),
-            escape(&report.lead)
+            escape(&report.lead),
+            headlines(report)
         );
     }
     body.push_str("</div>\n");
@@ -131,8 +135,29 @@ pub fn index(reports: &[Report]) -> String {
     frame("Sluice lab", &body)
 }
 
+/// What a report comes to, as a list.
+fn headlines(report: &Report) -> String {
+    let interrupted = report
+        .interrupted
+        .then_some("interrupted: what was measured until then");
+    let all = report
+        .headlines
+        .iter()
+        .map(String::as_str)
+        .chain(interrupted);
+    let items: String = all
+        .map(|text| format!("<li>{}</li>", escape(text)))
+        .collect();
+    if items.is_empty() {
+        items
+    } else {
+        format!("<ul>{items}</ul>")
+    }
+}
+
 fn table_html(table: &Table) -> String {
-    let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
+    let class = if table.words { " class=\"words\"" } else { "" };
+    let mut out = format!("<div class=\"scroll\"><table{class}><thead><tr>");
     for head in &table.heads {
         let _ = write!(out, "<th>{}</th>", escape(head));
     }
@@ -141,8 +166,8 @@ fn table_html(table: &Table) -> String {
         out.push_str("<tr>");
         for cell in row {
             let class = match cell.as_str() {
-                c if c.starts_with("reached") || c == "ok" => " class=\"good\"",
-                c if c.to_ascii_lowercase().starts_with("not reached") || c == "change" => {
+                c if c.starts_with("reached") || c == "shown" => " class=\"good\"",
+                c if c.to_ascii_lowercase().starts_with("not reached") || c == "not shown" => {
                     " class=\"bad\""
                 }
                 _ => "",

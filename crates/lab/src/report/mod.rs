@@ -28,6 +28,8 @@ pub struct Report {
     pub blocks: Vec<Block>,
     /// How it was run: captions and preformatted texts, folded away at the end of the page.
     pub appendix: Vec<(String, String)>,
+    /// What it comes to, a few words each: for the page that leads to all reports.
+    pub headlines: Vec<String>,
     /// Everything that was measured.
     pub data: Value,
     /// The run was ended by a signal.
@@ -92,6 +94,8 @@ pub struct Table {
     pub heads: Vec<String>,
     /// Rows, each as long as `heads`.
     pub rows: Vec<Vec<String>>,
+    /// The cells are words, not figures: aligned left, and wrapped on a page.
+    pub words: bool,
 }
 
 impl Table {
@@ -101,6 +105,16 @@ impl Table {
         Self {
             heads: heads.iter().map(|h| (*h).to_owned()).collect(),
             rows: Vec::new(),
+            words: false,
+        }
+    }
+
+    /// The same for cells that are words.
+    #[must_use]
+    pub fn of_words(self) -> Self {
+        Self {
+            words: true,
+            ..self
         }
     }
 
@@ -126,6 +140,7 @@ impl Table {
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 match column {
                     0 => text.push_str(&format!("{cell:<width$}")),
+                    _ if self.words => text.push_str(&format!("  {cell:<width$}")),
                     _ => text.push_str(&format!("  {cell:>width$}")),
                 }
             }
@@ -158,7 +173,7 @@ impl Table {
         };
         let rule: Vec<_> = columns
             .iter()
-            .map(|&n| if n == 0 { "---" } else { "---:" })
+            .map(|&n| if n == 0 || self.words { "---" } else { "---:" })
             .collect();
         let mut text = format!("{}| {} |\n", line(&self.heads), rule.join(" | "));
         self.rows.iter().for_each(|row| text.push_str(&line(row)));
@@ -176,6 +191,7 @@ impl Report {
             lead: lead.to_owned(),
             blocks: Vec::new(),
             appendix: Vec::new(),
+            headlines: Vec::new(),
             data: Value::Null,
             interrupted: false,
         }
@@ -184,6 +200,11 @@ impl Report {
     /// Adds a heading.
     pub fn heading(&mut self, text: &str) {
         self.blocks.push(Block::Heading(text.to_owned()));
+    }
+
+    /// Adds a headline for the page that leads to all reports.
+    pub fn headline(&mut self, text: impl Into<String>) {
+        self.headlines.push(text.into());
     }
 
     /// Adds a paragraph.

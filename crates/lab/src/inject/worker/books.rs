@@ -56,6 +56,7 @@ impl Worker {
         }
         self.turn_page();
         let mut sample = std::mem::take(&mut self.second);
+        self.failed_before = sample.errors.total() > 0;
         self.total.add(&sample);
         sample.open = self.open;
         // Nobody may be listening; then the sample is only part of the total.
@@ -88,7 +89,9 @@ impl Worker {
         }
         self.turn_page();
         let unfinished = self.finished < self.slots.len();
-        self.second.gone = unfinished && self.open == 0 && self.second.errors.total() > 0;
+        // The end may come right after the last second was closed.
+        let failing = self.second.errors.total() > 0 || self.failed_before;
+        self.second.gone = unfinished && self.open == 0 && failing;
         self.total.add(&self.second);
         self.total.open = self.open;
     }

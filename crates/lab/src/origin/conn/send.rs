@@ -35,8 +35,8 @@ impl Conn {
                 return Sent::Paused(at_ns);
             }
             *wait_until_ns = None;
-        } else if plan.query.wait_ms > 0 && !*waited {
-            let at_ns = now_ns + plan.query.wait_ms * 1_000_000;
+        } else if !plan.query.wait.is_zero() && !*waited {
+            let at_ns = now_ns + plan.query.wait.as_nanos() as u64;
             (*wait_until_ns, *waited) = (Some(at_ns), true);
             return Sent::Paused(at_ns);
         }
@@ -73,8 +73,8 @@ impl Conn {
             }
         }
         match plan.query.slow {
-            Some((_, pause_ms)) if *pos < total => {
-                let at_ns = now_ns + pause_ms * 1_000_000;
+            Some((_, pause)) if *pos < total => {
+                let at_ns = now_ns + pause.as_nanos() as u64;
                 *wait_until_ns = Some(at_ns);
                 Sent::Paused(at_ns)
             }

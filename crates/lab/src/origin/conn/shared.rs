@@ -1,7 +1,7 @@
 //! What connections share: the content of all threads, and a thread's buffer and known requests.
 
 use crate::http;
-use crate::origin::plan::{self, Plan};
+use crate::origin::plan::{self, Found, Plan};
 use crate::pattern;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
@@ -43,8 +43,14 @@ impl Shared {
         })
     }
 
-    fn open(&self, path: &[u8]) -> Option<(std::fs::File, u64)> {
-        let root = self.root.as_ref()?;
+    fn open(&self, path: &[u8]) -> Found {
+        let Some(root) = &self.root else {
+            return Found::NoRoot;
+        };
+        Self::open_below(root, path).map_or(Found::Missing, |(file, len)| Found::File(file, len))
+    }
+
+    fn open_below(root: &Path, path: &[u8]) -> Option<(std::fs::File, u64)> {
         let path = Path::new(std::str::from_utf8(path).ok()?.trim_start_matches('/'));
         if !path
             .components()

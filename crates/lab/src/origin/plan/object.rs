@@ -120,6 +120,10 @@ impl Object<'_> {
             Some(age_s) => write!(head, "Cache-Control: max-age={age_s}\r\n"),
             None => write!(head, "Cache-Control: no-store\r\n"),
         };
+        // Proxies compress only what has a type that they were told of.
+        if self.query.text {
+            head.push_str("Content-Type: text/html\r\n");
+        }
         if let Some(port) = self.server {
             let _ = write!(head, "X-Server: {port}\r\n");
         }
@@ -127,7 +131,7 @@ impl Object<'_> {
             head.push_str("Connection: close\r\n");
         }
         let mut head = head.into_bytes();
-        if let Some((name, value)) = &self.query.header {
+        for (name, value) in &self.query.headers {
             for part in [name, &b": "[..], value, b"\r\n"] {
                 head.extend_from_slice(part);
             }
@@ -144,6 +148,7 @@ fn reason(status: u16) -> &'static str {
         301 => "Moved Permanently",
         302 => "Found",
         304 => "Not Modified",
+        400 => "Bad Request",
         404 => "Not Found",
         422 => "Unprocessable Content",
         500 => "Internal Server Error",

@@ -1,0 +1,205 @@
+//! What the rounds and the stall say of the generator, claim by claim.
+
+use super::rounds::{Measured, cost, rate};
+use super::stall::{self, Told};
+use super::tool::Tool;
+use crate::stats::Interval;
+use crate::units::show_ns;
+use std::time::Duration;
+
+/// A difference of rates below this is nothing that a comparison of proxies would be read for.
+const NEAR: f64 = 0.02;
+
+/// An answer to one of the page's questions.
+pub struct Verdict {
+    /// What is claimed of the generator.
+    pub claim: &'static str,
+    /// `None`: could not be judged.
+    pub holds: Option<bool>,
+    /// The figures behind it.
+    pub why: String,
+}
+
+impl Verdict {
+    /// In a word or two.
+    pub fn word(&self) -> &'static str {
+        match self.holds {
+            Some(true) => "shown",
+            Some(false) => "not shown",
+            None => "not judged",
+        }
+    }
+
+    /// CPU per request against wrk's, in every work.
+    pub fn cheaper(measured: &[Measured]) -> Self {
+        let ratios: Vec<_> = measured
+            .iter()
+            .filter_map(|m| m.ratio(Tool::Inject, Tool::Wrk, cost))
+            .collect();
+        let cheaper = ratios.iter().filter(|ratio| ratio.high < 1.0).count();
+        let dearer = ratios.iter().filter(|ratio| ratio.low > 1.0).count();
+        let list: Vec<_> = ratios
+            .iter()
+            .map(|ratio| format!("{:.2}", ratio.median))
+            .collect();
+        let rest = match dearer {
+            0 => String::new(),
+            n => format!(", dearer in {n}"),
+        };
+        Self {
+            claim: "inject costs less CPU per request than wrk",
+            holds: (!ratios.is_empty()).then_some(cheaper == ratios.len()),
+            why: format!(
+                "cheaper in {cheaper} of {} works{rest}; ratios {}",
+                ratios.len(),
+                list.join(", ")
+            ),
+        }
+    }
+
+    /// Rates against both others', where the target sets the pace.
+    pub fn same_rates(measured: &[Measured]) -> Self {
+        let pairs = measured.iter().filter(|m| m.work.paced).flat_map(|m| {
+            [Tool::Wrk, Tool::H2load]
+                .into_iter()
+                .filter_map(|tool| m.ratio(Tool::Inject, tool, rate))
+        });
+        let ratios: Vec<_> = pairs.collect();
+        let count = |words: &str| {
+            ratios
+                .iter()
+                .filter(|ratio| likeness(ratio) == words)
+                .count()
+        };
+        let (none, near) = (count(NO_DIFFERENCE), count(SMALL_DIFFERENCE));
+        let most = ratios
+            .iter()
+            .map(|ratio| (ratio.median - 1.0).abs())
+            .fold(0.0, f64::max);
+        Self {
+            claim: "where the target sets the pace, inject, wrk and h2load reach the same rate",
+            holds: (!ratios.is_empty()).then_some(none + near == ratios.len()),
+            why: format!(
+                "of {} comparisons {none} show no difference and {near} none above {:.0} %; the medians differ by {:.1} % at most",
+                ratios.len(),
+                NEAR * 100.0,
+                most * 100.0
+            ),
+        }
+    }
+
+    /// What the open loop tells of the stall, and the closed.
+    pub fn stall(told: &[Told]) -> Self {
+        let open = told.iter().find(|told| told.rate.is_some());
+        let closed = told
+            .iter()
+            .find(|told| told.rate.is_none() && told.tool == Tool::Inject);
+        let p90 = |told: &Told| told.latencies.at[1];
+        let judged = open.zip(closed).and_then(|(open, closed)| {
+            let due = stall::arithmetic(Duration::from_nanos(open.stall_ns), stall::RUN).at[1]?;
+            Some((due, p90(open)?, p90(closed)?))
+        });
+        let claim = "the open loop shows a stall that the closed loop hides";
+        match judged {
+            None => Self {
+                claim,
+                holds: None,
+                why: "not measured".to_owned(),
+            },
+            Some((due, open, closed)) => Self {
+                claim,
+                // Shown when the open loop tells at least three quarters of what was, the closed a quarter at most.
+                holds: Some(open * 4 >= due * 3 && closed * 4 <= due),
+                why: format!(
+                    "p90 by arithmetic {}, open loop {}, closed loop {}",
+                    show_ns(due),
+                    show_ns(open),
+                    show_ns(closed)
+                ),
+            },
+        }
+    }
+}
+
+/// The samples show none.
+pub const NO_DIFFERENCE: &str = "no difference shown";
+/// They show one, but not that it is above [`NEAR`].
+const SMALL_DIFFERENCE: &str = "none above 2 % shown";
+
+/// What an interval of ratios of rates says.
+pub fn likeness(ratio: &Interval) -> &'static str {
+    if ratio.covers(1.0) {
+        NO_DIFFERENCE
+    } else if ratio.low < 1.0 + NEAR && ratio.high > 1.0 - NEAR {
+        SMALL_DIFFERENCE
+    } else if ratio.median > 1.0 {
+        "more"
+    } else {
+        "less"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::generators::rounds::{Series, WORKS};
+    use crate::experiments::generators::tool::Latencies;
+
+    fn measured(inject: [f64; 2], wrk: [f64; 2]) -> Measured {
+        let series = |tool, [us, rate]: [f64; 2]| Series {
+            tool,
+            us_per_request: vec![us; 5],
+            requests_per_s: vec![rate; 5],
+        };
+        Measured {
+            work: WORKS[0],
+            series: vec![series(Tool::Inject, inject), series(Tool::Wrk, wrk)],
+        }
+    }
+
+    #[test]
+    fn claims_are_judged() {
+        let check = |inject, wrk, cheaper, same| {
+            let all = [measured(inject, wrk)];
+            assert_eq!(Verdict::cheaper(&all).holds, cheaper);
+            assert_eq!(Verdict::same_rates(&all).holds, same);
+        };
+        check([8.0, 100.0], [10.0, 100.0], Some(true), Some(true));
+        check([10.0, 99.0], [10.0, 100.0], Some(false), Some(true));
+        check([12.0, 90.0], [10.0, 100.0], Some(false), Some(false));
+        assert_eq!(Verdict::cheaper(&[]).holds, None);
+        assert_eq!(Verdict::same_rates(&[]).word(), "not judged");
+    }
+
+    #[test]
+    fn a_stall_is_shown_or_hidden() {
+        let told = |rate, p90_ms: u64| Told {
+            tool: Tool::Inject,
+            rate,
+            stall_ns: 500_000_000,
+            latencies: Latencies {
+                at: [None, Some(p90_ms * 1_000_000), None],
+                ..Latencies::default()
+            },
+        };
+        let check = |open, closed, expect| {
+            let told = [told(None, closed), told(Some(2000.0), open)];
+            assert_eq!(Verdict::stall(&told).holds, expect);
+        };
+        check(210, 1, Some(true));
+        check(210, 100, Some(false));
+        check(20, 1, Some(false));
+        assert_eq!(Verdict::stall(&[]).holds, None);
+    }
+
+    #[test]
+    fn rates_are_alike_near_or_not() {
+        let check = |low, median, high, expect: &str| {
+            assert_eq!(likeness(&Interval { low, median, high }), expect);
+        };
+        check(0.9, 1.0, 1.1, NO_DIFFERENCE);
+        check(0.9, 0.95, 0.99, SMALL_DIFFERENCE);
+        check(0.9, 0.95, 0.97, "less");
+        check(1.03, 1.05, 1.07, "more");
+    }
+}
