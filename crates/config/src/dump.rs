@@ -262,6 +262,7 @@ pub fn keyword_table() -> String {
         ("userlist", Sections::USERLIST),
         ("http-errors", Sections::HTTP_ERRORS),
         ("ring", Sections::RING),
+        ("log-forward", Sections::LOG_FORWARD),
         ("log-profile", Sections::LOG_PROFILE),
         ("mailers", Sections::MAILERS),
     ] {

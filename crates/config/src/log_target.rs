@@ -6,7 +6,9 @@ use crate::addr::AddrRules;
 use crate::cx::Cx;
 use crate::diag::suggest;
 use crate::line::Line;
-use crate::model::{LogFormatKind, LogProfile, LogSample, LogTarget, PeerAddr, PortSpec};
+use crate::model::{
+    LogFormatKind, LogProfile, LogSample, LogTarget, PeerAddr, PortSpec, Ring, RingServer,
+};
 
 /// Syslog facilities by their number.
 pub(crate) const FACILITIES: [&str; 24] = [
@@ -42,7 +44,14 @@ impl Cx<'_> {
     /// Reads `<address> [len N] [format F] [sample R:S] [profile P] <facility> [<level> [<minlevel>]]`.
     pub(crate) fn log_target(&mut self, line: &Arc<Line>, from: usize) -> Option<LogTarget> {
         self.need(line, from, "<address> and <facility>, or 'global',")?;
-        let addr = self.log_addr(line, from)?;
+        let streamed = ['@', '+'].iter().any(|sign| {
+            let prefix = line.word(from).split(*sign).next();
+            matches!(prefix, Some("tcp" | "tcp4" | "tcp6" | "uxst" | "stream"))
+        });
+        let addr = match streamed {
+            true => self.peer_addr(line, from, AddrRules::FIXED)?,
+            false => self.log_addr(line, from)?,
+        };
         let mut target = LogTarget {
             addr,
             max_len: 1024,
@@ -81,7 +90,35 @@ impl Cx<'_> {
             target.min_level =
                 self.log_name(line, at + 2, "optional minimum log level", &LEVELS)?;
         }
-        self.no_more(line, at + 3).then_some(target)
+        if !self.no_more(line, at + 3) {
+            return None;
+        }
+        if streamed {
+            target.addr = self.ring_for(line, from, &target);
+        }
+        Some(target)
+    }
+
+    /// An address that is connected to (`tcp@`, `uxst@`) is the server of a ring made for this line.
+    fn ring_for(&mut self, line: &Arc<Line>, word: usize, target: &LogTarget) -> PeerAddr {
+        // neither sign is one of a ring's name
+        let text = line.word(word);
+        let name = format!("{text}#{}", self.raw.rings.len() + 1);
+        let server = RingServer {
+            name: text.to_owned(),
+            addr: target.addr.clone(),
+            octet_count: false,
+        };
+        let max_len = u32::try_from(target.max_len).unwrap_or(u32::MAX);
+        let ring = Ring {
+            name: name.clone(),
+            max_len,
+            format: target.format,
+            servers: vec![server],
+            ..crate::section::unnamed_ring()
+        };
+        self.raw.rings.push((ring, line.clone()));
+        PeerAddr::Ring(name)
     }
 
     fn log_addr(&mut self, line: &Line, word: usize) -> Option<PeerAddr> {
@@ -96,10 +133,6 @@ impl Cx<'_> {
         }
         if text.starts_with("backend@") {
             self.not_yet(line, word, "log backend@", "log load balancing");
-            return None;
-        }
-        if text.starts_with("tcp@") || text.starts_with("tcp4@") || text.starts_with("tcp6@") {
-            self.not_yet(line, word, "log over TCP", "log forwarding");
             return None;
         }
         let addr = self.peer_addr(line, word, AddrRules::LOG)?;

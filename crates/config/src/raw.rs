@@ -33,6 +33,7 @@ pub struct Raw {
     pub http_errors: Vec<HttpErrors>,
     pub mailers: Vec<(Mailers, Arc<Line>)>,
     pub log_profiles: Vec<(LogProfile, Arc<Line>)>,
+    pub log_forwards: Vec<RawLogForward>,
 }
 
 impl Raw {
@@ -103,6 +104,13 @@ pub struct RawUseBackend {
 pub struct RawUseServer {
     pub target: Written,
     pub cond: Option<Cond>,
+}
+
+/// A `log-forward` section; its targets still name rings and the global ones.
+pub struct RawLogForward {
+    pub forward: LogForward,
+    pub logs: Vec<RawLog>,
+    pub line: Arc<Line>,
 }
 
 /// One `log` line.

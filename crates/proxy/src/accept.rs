@@ -38,9 +38,19 @@ pub fn slot_freed(_w: &Worker, _l: &Listener) {
     FREED.with_borrow(|n| n.notify_waiters());
 }
 
-enum Socket {
+/// A listening socket in the event loop.
+pub(crate) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
+}
+
+impl Socket {
+    pub(crate) fn of(bound: Bound) -> io::Result<Socket> {
+        Ok(match bound {
+            Bound::Tcp(s) => Socket::Tcp(TcpListener::from_std(s)?),
+            Bound::Unix(s) => Socket::Unix(UnixListener::from_std(s)?),
+        })
+    }
 }
 
 /// Most connections taken out of a queue when a soft stop begins.
@@ -49,10 +59,7 @@ const LAST_TAKEN: u32 = 4096;
 /// Accepts until the soft stop begins. Then the clients that the kernel let in already are served too, and the socket
 /// is closed.
 pub async fn run(w: Rc<Worker>, l: Rc<Listener>, bound: Bound) -> io::Result<()> {
-    let mut socket = match bound {
-        Bound::Tcp(s) => Socket::Tcp(TcpListener::from_std(s)?),
-        Bound::Unix(s) => Socket::Unix(UnixListener::from_std(s)?),
-    };
+    let mut socket = Socket::of(bound)?;
     let burst = w.model().global.tune.maxaccept.unwrap_or(MAX_ACCEPT);
     let mut taken = 0;
     let mut stopped = std::pin::pin!(w.stopped.notified());
@@ -174,7 +181,7 @@ fn tcp_peer(peer: std::net::SocketAddr) -> Addr {
     ))
 }
 
-async fn accept(socket: &Socket) -> io::Result<(Transport, Addr)> {
+pub(crate) async fn accept(socket: &Socket) -> io::Result<(Transport, Addr)> {
     match socket {
         Socket::Tcp(s) => {
             let (io, peer) = s.accept().await?;

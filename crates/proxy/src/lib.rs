@@ -11,6 +11,7 @@ pub mod capture;
 pub mod checks;
 pub mod clock;
 mod cpu;
+mod forward;
 pub mod handover;
 pub mod inside;
 mod lists;

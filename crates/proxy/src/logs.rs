@@ -10,11 +10,12 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluice_config::model::{
-    Global, LogFormatKind, LogProfile, LogStep, LogTarget, PeerAddr, PortSpec, Proxy,
+    Global, LogFormatKind, LogForward, LogProfile, LogStep, LogTarget, PeerAddr, PortSpec, Proxy,
 };
 use sluice_engine::Runtime;
 use tokio::sync::Notify;
 
+use crate::forward::message::{Around, Message};
 use crate::net::datagrams::{Datagrams, Posted};
 use crate::net::outbox;
 use crate::stream::Stream;
@@ -304,25 +305,57 @@ impl LogSender {
                 wall_us,
                 structured,
             };
-            let write = |out: &mut Vec<u8>| {
-                let start = out.len();
+            // HAProxy cuts before the line feed, and has one byte less where no envelope is
+            let spare = usize::from(format == LogFormatKind::Raw);
+            self.dispatch(target, target.max_len.saturating_sub(spare), |out| {
                 self.seal(target, &envelope, out);
                 out.extend_from_slice(msg);
-                // HAProxy cuts before the line feed, and has one byte less where no envelope is
-                let spare = usize::from(format == LogFormatKind::Raw);
-                out.truncate(start + target.max_len.saturating_sub(spare));
-                out.push(b'\n');
-            };
-            if let PeerAddr::Ip { ip, port } = &target.addr {
-                self.post(*ip, port, write);
+            });
+        }
+    }
+
+    /// A message that came in, to the targets of its section.
+    pub fn forward(&self, section: &LogForward, message: &Message<'_>, sender: &str) {
+        let g: &Global = &self.runtime.model.global;
+        let hostname = match &g.log_send_hostname {
+            Some(name) if !name.is_empty() => name.as_str(),
+            Some(_) => &self.runtime.hostname,
+            None => "localhost",
+        };
+        for target in &section.targets {
+            if message.level() > target.level || !self.sampled(target) {
                 continue;
             }
-            let mut buf = self.buf.borrow_mut();
-            buf.clear();
-            write(&mut buf);
-            if self.deliver(&target.addr, &buf).is_err() {
-                self.runtime.counters.dropped_logs.inc();
-            }
+            let around = Around {
+                facility: target.facility,
+                level: message.level().max(target.min_level),
+                hostname,
+                host: section.host,
+                sender,
+                wall_us: clock::now().wall_us,
+            };
+            self.dispatch(target, target.max_len, |out| {
+                message.write(target.format, &around, out);
+            });
+        }
+    }
+
+    /// Sends what `write` appends, cut to a length, as a line.
+    fn dispatch(&self, target: &LogTarget, most: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let write = |out: &mut Vec<u8>| {
+            let start = out.len();
+            write(out);
+            out.truncate(start + most);
+            out.push(b'\n');
+        };
+        if let PeerAddr::Ip { ip, port } = &target.addr {
+            return self.post(*ip, port, write);
+        }
+        let mut buf = self.buf.borrow_mut();
+        buf.clear();
+        write(&mut buf);
+        if self.deliver(&target.addr, &buf).is_err() {
+            self.runtime.counters.dropped_logs.inc();
         }
     }
 
@@ -466,7 +499,7 @@ pub fn write_envelope(e: &Envelope<'_>, out: &mut Vec<u8>) {
     };
 }
 
-const MONTHS: [&str; 12] = [
+pub const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
@@ -510,7 +543,7 @@ pub fn mail_date(wall_us: i64) -> String {
 }
 
 /// ISO 8601 with microseconds and the local offset.
-fn iso(secs: i64, micros: i64) -> String {
+pub fn iso(secs: i64, micros: i64) -> String {
     let offset = zone::at(secs).0;
     let (y, month, day, h, m, s) = civil(secs + i64::from(offset));
     let sign = if offset < 0 { '-' } else { '+' };

@@ -12,6 +12,7 @@ use sluice_engine::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use crate::accept;
+use crate::forward;
 use crate::handover::{Inherited, Offered};
 use crate::inside;
 use crate::logs::{LogSender, Rings};
@@ -53,6 +54,8 @@ impl BindError {
 /// Listening sockets, one set a worker.
 pub struct Listeners {
     by_worker: Vec<Vec<Ready>>,
+    /// Those of `log-forward` sections.
+    forwards: Vec<Vec<forward::Ready>>,
 }
 
 struct Ready {
@@ -90,7 +93,7 @@ pub fn bind_all(
                 let threads = effective_threads(&bind.threads, &bind.process, workers);
                 let tune = &model.global.tune;
                 let line = Line {
-                    proxy,
+                    terms: proxy.as_ref().into(),
                     bind,
                     addr,
                     share: matches!(addr, ListenAddr::Tcp(_)) && !model.global.noreuseport,
@@ -120,8 +123,30 @@ pub fn bind_all(
             }
         }
     }
+    let mut forwards: Vec<Vec<forward::Ready>> = (0..workers).map(|_| Vec::new()).collect();
+    for place in forward::places(model) {
+        let threads = effective_threads(&place.bind.threads, &place.bind.process, workers);
+        let first = |act: &dyn Fn() -> io::Result<forward::Ready>| patience.try_until(act);
+        match place.sockets(threads.len(), model, first) {
+            Ok(sockets) => {
+                for (ready, thread) in sockets.into_iter().zip(&threads) {
+                    forwards[*thread as usize].push(ready);
+                }
+            }
+            Err(error) => errors.push(BindError {
+                proxy: place.forward.name.clone(),
+                addr: describe(place.addr),
+                file: place.bind.origin.file.clone(),
+                line: place.bind.origin.line,
+                error,
+            }),
+        }
+    }
     if errors.is_empty() {
-        Ok(Listeners { by_worker })
+        Ok(Listeners {
+            by_worker,
+            forwards,
+        })
     } else {
         Err(errors)
     }
@@ -147,7 +172,7 @@ impl Listeners {
 
 /// One address of a `bind` line, to be had.
 struct Line<'a> {
-    proxy: &'a sluice_config::model::Proxy,
+    terms: listen::Terms,
     bind: &'a sluice_config::model::Bind,
     addr: &'a ListenAddr,
     /// The kernel can share the port: each worker accepts from a queue of its own, and a new process beside this one.
@@ -166,7 +191,7 @@ impl Line<'_> {
         let mut out: Vec<Bound> = inherited
             .claim(self.addr, Some(self.bind))
             .into_iter()
-            .map(|s| listen::adopt(s, self.proxy, self.bind, self.addr, self.tune))
+            .map(|s| listen::adopt(s, &self.terms, self.bind, self.addr, self.tune))
             .collect::<io::Result<_>>()?;
         while out.len() < n {
             let own = out.len() < self.shards(n);
@@ -200,7 +225,7 @@ impl Line<'_> {
     }
 
     fn bind(&self) -> io::Result<Bound> {
-        listen::bind(self.proxy, self.bind, self.addr, self.share, self.tune)
+        listen::bind(&self.terms, self.bind, self.addr, self.share, self.tune)
     }
 }
 
@@ -211,7 +236,7 @@ struct Patience<'a> {
 }
 
 impl Patience<'_> {
-    fn try_until(&mut self, act: impl Fn() -> io::Result<Bound>) -> io::Result<Bound> {
+    fn try_until<T>(&mut self, act: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match act() {
                 Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
@@ -308,6 +333,7 @@ pub fn start(
     let alive = Arc::new(AtomicU32::new(0));
     let mut threads = Vec::new();
     let workers = listeners.by_worker.len();
+    let mut forwards = listeners.forwards.into_iter();
     let (to, questions): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::unbounded_channel()).unzip();
     let asker = Asker { to };
     for ((id, ready), questions) in listeners.by_worker.into_iter().enumerate().zip(questions) {
@@ -319,6 +345,7 @@ pub fn start(
         );
         alive.fetch_add(1, Relaxed);
         let peers = asker.clone();
+        let ready = (ready, forwards.next().unwrap_or_default());
         let thread = std::thread::Builder::new()
             .name(format!("sluice-{}", id + 1))
             .spawn(move || {
@@ -368,7 +395,7 @@ fn run_worker(
     id: u32,
     shared: Arc<Shared>,
     rings: Arc<Rings>,
-    ready: Vec<Ready>,
+    ready: (Vec<Ready>, Vec<forward::Ready>),
     phase: watch::Receiver<Phase>,
     (peers, questions): (Asker, mpsc::UnboundedReceiver<Question>),
 ) {
@@ -410,7 +437,7 @@ fn pin(model: &Model, id: u32) {
 
 async fn worker(
     w: Rc<Worker>,
-    ready: Vec<Ready>,
+    (ready, forwards): (Vec<Ready>, Vec<forward::Ready>),
     mut phase: watch::Receiver<Phase>,
     mut questions: mpsc::UnboundedReceiver<Question>,
 ) {
@@ -431,6 +458,9 @@ async fn worker(
         let id = l.proxy.id;
         let task = accepting.spawn_local(accept::run(w.clone(), l, r.bound));
         w.accepting.borrow_mut().push((id, task));
+    }
+    for f in forwards {
+        accepting.spawn_local(forward::run(w.clone(), f));
     }
     let sweeper = tokio::task::spawn_local(sweep(w.clone()));
     let asked = w.clone();

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use sluice_config::environ::Environ;
-use sluice_config::model::Model;
+use sluice_config::model::{LogForward, Model, Proxy};
 use sluice_config::{Diagnostic, Facts, LoadOptions, Loaded, RenderOptions, Severity};
 use sluice_engine::state::{self, StartInfo};
 use sluice_proxy::handover::Inherited;
@@ -353,10 +353,10 @@ fn hostname() -> String {
 fn serve(flags: &Flags, model: Arc<Model>, startup_logs: &str) -> anyhow::Result<ExitCode> {
     renice(flags, model.global.renice_startup);
     let master = flags.worker.map(sys::take_over).transpose()?;
-    if !model
-        .proxies
-        .iter()
-        .any(|p| p.is_frontend() && !p.disabled && !p.binds.is_empty())
+    let accepts = |p: &Proxy| p.is_frontend() && !p.disabled && !p.binds.is_empty();
+    let forwards = |f: &LogForward| !f.binds.is_empty() || !f.datagrams.is_empty();
+    if !model.proxies.iter().any(|p| accepts(p))
+        && !model.log_forwards.iter().any(forwards)
         && model.global.stats_sockets.is_empty()
     {
         alert(

@@ -101,10 +101,21 @@ pub fn parse_listen(
     unix_prefix: Option<&str>,
     lookup: &dyn Fn(&str) -> Option<IpAddr>,
 ) -> Result<Vec<ListenAddr>, AddrFault> {
+    parse_bound(text, unix_prefix, lookup, false)
+}
+
+/// The same for either kind of socket.
+pub(crate) fn parse_bound(
+    text: &str,
+    unix_prefix: Option<&str>,
+    lookup: &dyn Fn(&str) -> Option<IpAddr>,
+    datagram: bool,
+) -> Result<Vec<ListenAddr>, AddrFault> {
     let mut found = Vec::new();
     let mut at = 0;
     for part in text.split(',') {
-        parse_listen_one(part, unix_prefix, lookup, &mut found).map_err(|fault| {
+        let one = parse_listen_one(part, unix_prefix, lookup, datagram, &mut found);
+        one.map_err(|fault| {
             let span = match fault.span.is_empty() {
                 true => at..at + part.len(),
                 false => fault.span.start + at..fault.span.end + at,
@@ -120,9 +131,10 @@ fn parse_listen_one(
     text: &str,
     unix_prefix: Option<&str>,
     lookup: &dyn Fn(&str) -> Option<IpAddr>,
+    datagram: bool,
     found: &mut Vec<ListenAddr>,
 ) -> Result<(), AddrFault> {
-    let (family, rest_at) = family_of(text, false)?;
+    let (family, rest_at) = family_of(text, datagram)?;
     let rest = &text[rest_at..];
     match family {
         Family::Unix => {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{AddrFault, AddrRules, parse_listen, parse_peer};
+use super::{AddrFault, AddrRules, parse_bound, parse_peer};
 use crate::cx::Cx;
 use crate::environ::Environ;
 use crate::line::Line;
@@ -12,10 +12,19 @@ impl Cx<'_> {
     /// The addresses of a `bind` or `stats socket` line; `${X}` is expanded even outside of quotes, as HAProxy does
     /// in addresses.
     pub fn listen_addrs(&mut self, line: &Line, word: usize) -> Option<Vec<ListenAddr>> {
+        self.bound_addrs(line, word, false)
+    }
+
+    /// The addresses of a `dgram-bind` line.
+    pub fn datagram_addrs(&mut self, line: &Line, word: usize) -> Option<Vec<ListenAddr>> {
+        self.bound_addrs(line, word, true)
+    }
+
+    fn bound_addrs(&mut self, line: &Line, word: usize, datagram: bool) -> Option<Vec<ListenAddr>> {
         let text = self.need(line, word, "an address")?;
         let text = expand(&self.environ, text);
         let prefix = self.raw.global.unix_bind_prefix.clone();
-        match parse_listen(&text, prefix.as_deref(), self.opts.lookup) {
+        match parse_bound(&text, prefix.as_deref(), self.opts.lookup, datagram) {
             Ok(addrs) => Some(addrs),
             Err(fault) => {
                 self.addr_fault(line, word, &text, fault);

@@ -50,6 +50,7 @@ pub(crate) enum Current {
     HttpErrors(usize),
     Mailers(usize),
     LogProfile(usize),
+    LogForward(usize),
     /// A section that repeats another and is not read.
     Duplicate,
     /// A section of another part: refused at its header, its lines are checked for being known only.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_expr::LogFormat;
 
-use super::PeerAddr;
+use super::{Bind, PeerAddr};
 
 /// One `log` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,40 @@ pub struct LogTarget {
     pub profile: Option<Arc<LogProfile>>,
     /// Came from `log global`.
     pub from_global: bool,
+}
+
+/// `log-forward NAME`: log messages that come in and are sent on (manual chapter 3.10).
+#[derive(Clone)]
+pub struct LogForward {
+    pub name: String,
+    /// `dgram-bind`
+    pub datagrams: Vec<Bind>,
+    /// `bind`
+    pub binds: Vec<Bind>,
+    pub targets: Vec<LogTarget>,
+    /// Most connections at once; 0: no limit of its own.
+    pub maxconn: u32,
+    pub backlog: Option<u32>,
+    /// How long a connection may say nothing.
+    pub timeout_client_ms: Option<u64>,
+    /// `option assume-rfc6587-ntf`: a message on a connection ends with its line, whatever it begins with.
+    pub lines_only: bool,
+    /// `option dont-parse-log`
+    pub unparsed: bool,
+    pub host: LogHost,
+}
+
+/// `option host`: what becomes of a message's host name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogHost {
+    #[default]
+    Keep,
+    /// The sender's address where there is none.
+    Fill,
+    /// The sender's address behind it.
+    Append,
+    /// The sender's address instead.
+    Replace,
 }
 
 /// A step of a stream at which a line can be written: those of a transaction, the early end of a connection, and the rule

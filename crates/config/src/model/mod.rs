@@ -45,6 +45,8 @@ pub struct Model {
     pub userlists: Vec<Userlist>,
     /// `ring` sections.
     pub rings: Vec<Ring>,
+    /// `log-forward` sections.
+    pub log_forwards: Vec<LogForward>,
     /// Pattern and map lists read while parsing; shared with expressions.
     pub patterns: Arc<sluice_expr::pattern::Store>,
     /// Number of capture slots declared anywhere, per direction: the most any frontend needs.

@@ -279,11 +279,19 @@ pub(crate) fn read_bind(cx: &mut Cx<'_>, line: &Arc<Line>, from: usize) {
     proxy.bind_lines.push(line.clone());
 }
 
-/// Reads a `stats socket` line, which takes the words of a `bind` line, from its address on. The words that only such a
-/// socket knows are not in `line` any more.
-pub(crate) fn stats_words(cx: &mut Cx<'_>, line: &Arc<Line>, from: usize) -> Option<Bind> {
+/// Reads the words of a `bind` line that belongs to no proxy, from its address on: a `stats socket` (whose own words are not
+/// in `line` any more), a `log-forward` section's.
+pub(crate) fn lone_bind(
+    cx: &mut Cx<'_>,
+    line: &Arc<Line>,
+    from: usize,
+    datagram: bool,
+) -> Option<Bind> {
     let mut bind = fresh(line);
-    bind.addrs = cx.listen_addrs(line, from)?;
+    bind.addrs = match datagram {
+        true => cx.datagram_addrs(line, from)?,
+        false => cx.listen_addrs(line, from)?,
+    };
     cx.line_words(line, from + 1, &[WORDS], &mut bind)
         .then_some(bind)
 }

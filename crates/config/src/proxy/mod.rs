@@ -25,7 +25,7 @@ mod stats;
 mod switching;
 mod timeouts;
 
-pub(crate) use bind::stats_words;
+pub(crate) use bind::lone_bind;
 pub(crate) use check::{build as build_check, unused_rules as unused_check_rules};
 pub(crate) use reply::{error_code, error_file};
 
@@ -97,7 +97,7 @@ fn once(cx: &mut Cx<'_>, line: &Arc<Line>) {
 }
 
 /// The value of the word at an index out of a fixed choice.
-fn choice<T: Copy>(
+pub(crate) fn choice<T: Copy>(
     cx: &mut Cx<'_>,
     line: &Line,
     word: usize,

@@ -6,8 +6,9 @@ use sluice_expr::{LogFormat, Purpose};
 use std::sync::Arc;
 
 use super::Resolver;
+use super::accounts::Accounts;
 use crate::line::Line;
-use crate::model::{LogFormatKind, LogProfile, LogTarget, Logging, Mode, PeerAddr};
+use crate::model::{LogFormatKind, LogForward, LogProfile, LogTarget, Logging, Mode, PeerAddr};
 use crate::raw::{RawLog, RawLogFormat, RawProxy, Settings};
 
 pub(super) fn is_clf(s: &Settings) -> bool {
@@ -24,7 +25,7 @@ pub(super) fn build(
     live: bool,
 ) -> Option<Logging> {
     let raw = &resolver.raw.proxies[index];
-    let targets = targets(resolver, s);
+    let targets = targets(resolver, &s.logs);
     let used = live && raw.is_frontend();
     if used && targets.is_empty() && s.log_format.is_some() {
         resolver.warn_plain(
@@ -98,9 +99,27 @@ fn fallback(resolver: &mut Resolver<'_>, raw: &RawProxy, line: &Arc<Line>) {
     resolver.warn(line, 0, message, None);
 }
 
-fn targets(resolver: &mut Resolver<'_>, s: &Settings) -> Vec<LogTarget> {
+/// The `log-forward` sections with their targets.
+pub(super) fn forwards(resolver: &mut Resolver<'_>, accounts: &Accounts) -> Vec<LogForward> {
+    let raw = resolver.raw;
+    let mut out = Vec::new();
+    for section in &raw.log_forwards {
+        let targets = targets(resolver, &section.logs);
+        let mut forward = LogForward {
+            targets,
+            ..section.forward.clone()
+        };
+        for bind in forward.binds.iter_mut().chain(&mut forward.datagrams) {
+            super::accounts::bind(resolver, accounts, &section.line, bind);
+        }
+        out.push(forward);
+    }
+    out
+}
+
+fn targets(resolver: &mut Resolver<'_>, logs: &[RawLog]) -> Vec<LogTarget> {
     let mut targets = Vec::new();
-    for log in &s.logs {
+    for log in logs {
         match log {
             RawLog::Global(_) => {
                 targets.extend(resolver.raw.global.logs.iter().map(|t| LogTarget {

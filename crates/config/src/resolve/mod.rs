@@ -79,6 +79,7 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
     }
     let mut global = global(&mut resolver);
     accounts::process(&mut resolver, &accounts, &mut global);
+    let log_forwards = logging::forwards(&mut resolver, &accounts);
     let mut found = std::mem::take(&mut resolver.diagnostics);
     // In the order of the text, as far as one file goes.
     found.sort_by_key(|d| d.origin.as_ref().map_or(0, |at| at.line));
@@ -96,6 +97,7 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
         },
         userlists,
         rings: raw.rings.iter().map(|(ring, _)| ring.clone()).collect(),
+        log_forwards,
         patterns: cx.opts.store.clone(),
         req_captures_max: captures(|p| p.captures_req.len()),
         res_captures_max: captures(|p| p.captures_res.len()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Section, http_errors, log_profile, mailers, ring, userlist};
+use super::{Section, http_errors, log_forward, log_profile, mailers, ring, userlist};
 use crate::cx::{Current, Cx, caps_of, section_name};
 use crate::diag::Severity;
 use crate::line::{Line, Word};
@@ -49,13 +49,13 @@ pub(super) static SECTIONS: &[Section] = &[
     section("http-errors", Sections::HTTP_ERRORS, "<name>", "error pages that proxies refer to", http_errors::open),
     section("ring", Sections::RING, "<name>", "a memory buffer for logs", ring::open),
     section("mailers", Sections::MAILERS, "<name>", "mail servers that are told of changes", mailers::open),
+    section("log-forward", Sections::LOG_FORWARD, "<name>", "log messages that come in and are sent on", log_forward::open),
     section("log-profile", Sections::LOG_PROFILE, "<name>", "what lines are at which step of a stream", log_profile::open),
     later("peers", Sections::PEERS, "peers"),
     later("resolvers", Sections::RESOLVERS, "DNS resolvers"),
     later("program", Sections::PROGRAM, "programs run by the master process"),
     later("cache", Sections::CACHE, "the HTTP cache"),
     later("fcgi-app", Sections::FCGI_APP, "FastCGI"),
-    later("log-forward", Sections::LOG_FORWARD, "log forwarding"),
     later("crt-store", Sections::CRT_STORE, "TLS"),
     later("traces", Sections::TRACES, "traces"),
     later("acme", Sections::ACME, "ACME"),
@@ -201,6 +201,17 @@ fn named_defaults(
 
 /// Two proxies with a capability in common cannot share a name.
 fn unique_name(cx: &mut Cx<'_>, line: &Arc<Line>, name: &str, caps: Caps) -> bool {
+    if let Some(other) = log_forward::named(cx, name) {
+        let at = other.origin();
+        let message = format!(
+            "{} '{name}' has the same name as log forward section '{name}' declared at {}:{}.",
+            caps_name(caps),
+            at.file,
+            at.line
+        );
+        cx.error_at(line, 1, message);
+        return false;
+    }
     let Some(other) = cx.raw.proxy_with_any(name, caps) else {
         return true;
     };

@@ -4,6 +4,7 @@ mod global;
 pub(crate) mod header;
 mod http_errors;
 mod later;
+mod log_forward;
 mod log_profile;
 mod mailers;
 mod ring;
@@ -17,11 +18,12 @@ use crate::registry::{Keyword, Sections};
 
 /// The tables of all sections but the proxies', in the order the documentation shows.
 pub(crate) fn tables() -> impl Iterator<Item = &'static [Keyword]> {
-    let small: [&'static [Keyword]; 6] = [
+    let small: [&'static [Keyword]; 7] = [
         userlist::KEYWORDS,
         http_errors::KEYWORDS,
         ring::KEYWORDS,
         mailers::KEYWORDS,
+        log_forward::KEYWORDS,
         log_profile::KEYWORDS,
         later::KEYWORDS,
     ];
@@ -29,6 +31,7 @@ pub(crate) fn tables() -> impl Iterator<Item = &'static [Keyword]> {
 }
 
 pub(crate) use global::expand_cpu_map;
+pub(crate) use ring::unnamed as unnamed_ring;
 
 /// One kind of section.
 pub struct Section {

@@ -57,8 +57,15 @@ pub(super) fn open(cx: &mut Cx<'_>, line: &Arc<Line>) {
         return cx.error_at(line, 1, format!("sink named '{name}' already exists."));
     }
     cx.section_name.clone_from(&name);
-    let ring = Ring {
-        name,
+    let ring = Ring { name, ..unnamed() };
+    cx.raw.rings.push((ring, line.clone()));
+    cx.current = Current::Ring(cx.raw.rings.len() - 1);
+}
+
+/// A ring of which nothing was said.
+pub(crate) fn unnamed() -> Ring {
+    Ring {
+        name: String::new(),
         description: None,
         size_bytes: SIZE_DEFAULT,
         max_len: MAX_LEN_DEFAULT,
@@ -66,9 +73,7 @@ pub(super) fn open(cx: &mut Cx<'_>, line: &Arc<Line>) {
         servers: Vec::new(),
         timeout_connect_ms: None,
         timeout_server_ms: None,
-    };
-    cx.raw.rings.push((ring, line.clone()));
-    cx.current = Current::Ring(cx.raw.rings.len() - 1);
+    }
 }
 
 fn ring<'c>(cx: &'c mut Cx<'_>) -> Option<&'c mut Ring> {

@@ -37,10 +37,32 @@ impl Bound {
 /// Backlog when neither `backlog` nor `maxconn` says otherwise; the kernel caps it at `somaxconn`.
 const BACKLOG: u32 = 4096;
 
+/// What the section of a `bind` line says of its listening sockets.
+pub struct Terms {
+    pub backlog: Option<u32>,
+    pub maxconn: u32,
+    /// What clients send first is acknowledged by the answer.
+    pub smart_accept: bool,
+    pub keep_alive: Option<KeepAlive>,
+}
+
+impl From<&Proxy> for Terms {
+    fn from(p: &Proxy) -> Terms {
+        // as in HAProxy, HTTP frontends have it unless the file says `no`
+        let unasked = p.mode == Mode::Http && !p.options.contains(Options::NO_TCP_SMART_ACCEPT);
+        Terms {
+            backlog: p.backlog,
+            maxconn: p.maxconn,
+            smart_accept: unasked || p.options.contains(Options::TCP_SMART_ACCEPT),
+            keep_alive: p.options.contains(Options::CLITCPKA).then_some(p.clitcpka),
+        }
+    }
+}
+
 /// Makes the listening socket of one address of a `bind` line. `own_queue`: with SO_REUSEPORT, so that each worker can
 /// have one.
 pub fn bind(
-    p: &Proxy,
+    p: &Terms,
     b: &Bind,
     addr: &ListenAddr,
     own_queue: bool,
@@ -80,6 +102,37 @@ pub fn bind_command(addr: &ListenAddr, perms: &UnixPerms) -> io::Result<Bound> {
     }
 }
 
+/// Makes the socket of one address of a `dgram-bind` line. A port is shared, so that each worker can have a socket.
+pub fn bind_datagrams(b: &Bind, addr: &ListenAddr) -> io::Result<Socket> {
+    match addr {
+        ListenAddr::Tcp(a) => namespace::within(b.namespace.as_deref(), || {
+            let kind = Type::DGRAM.nonblocking().cloexec();
+            let socket = Socket::new(Domain::for_address(*a), kind, None)?;
+            socket.set_reuse_address(true)?;
+            socket.set_reuse_port(true)?;
+            if a.is_ipv6() && b.v6only {
+                socket.set_only_v6(true)?;
+            }
+            if b.transparent {
+                crate::sys::set_int(&socket, libc::SOL_IP, libc::IP_TRANSPARENT, 1)?;
+            }
+            if let Some(interface) = &b.interface {
+                socket.bind_device(Some(interface.as_bytes()))?;
+            }
+            socket.bind(&(*a).into())?;
+            Ok(socket)
+        }),
+        ListenAddr::Unix(path) => named_socket(path, &b.perms, Type::DGRAM),
+        ListenAddr::Abstract { name, zero_padded } => {
+            let kind = Type::DGRAM.nonblocking().cloexec();
+            let socket = Socket::new(Domain::UNIX, kind, None)?;
+            socket.bind(&abstract_addr(name, *zero_padded)?)?;
+            Ok(socket)
+        }
+        ListenAddr::Fd(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
 fn abstract_socket(name: &str, zero_padded: bool, backlog: i32) -> io::Result<Bound> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&abstract_addr(name, zero_padded)?)?;
@@ -88,7 +141,7 @@ fn abstract_socket(name: &str, zero_padded: bool, backlog: i32) -> io::Result<Bo
 }
 
 fn tcp(
-    p: &Proxy,
+    p: &Terms,
     b: &Bind,
     addr: SocketAddr,
     own_queue: bool,
@@ -118,7 +171,7 @@ fn tcp(
 /// Makes a listening socket of the old process ours: it gets this configuration's options and backlog.
 pub fn adopt(
     socket: Socket,
-    p: &Proxy,
+    p: &Terms,
     b: &Bind,
     addr: &ListenAddr,
     tune: &Tune,
@@ -141,11 +194,9 @@ pub fn adopt(
     Ok(bound(socket, is_tcp))
 }
 
-/// `option tcp-smart-accept`: what the client sends first is acknowledged by the answer. As in HAProxy, HTTP frontends
-/// have it unless the file says `no`. To be called on a socket that listens: listening forgets it.
-fn smart_accept(socket: &Socket, p: &Proxy) -> io::Result<()> {
-    let unasked = p.mode == Mode::Http && !p.options.contains(Options::NO_TCP_SMART_ACCEPT);
-    if unasked || p.options.contains(Options::TCP_SMART_ACCEPT) {
+/// `option tcp-smart-accept`. To be called on a socket that listens: listening forgets it.
+fn smart_accept(socket: &Socket, p: &Terms) -> io::Result<()> {
+    if p.smart_accept {
         crate::sys::set_int(socket, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 0)?;
     }
     Ok(())
@@ -178,14 +229,14 @@ pub fn bound(socket: Socket, is_tcp: bool) -> Bound {
     }
 }
 
-fn backlog(p: &Proxy, b: &Bind) -> i32 {
+fn backlog(p: &Terms, b: &Bind) -> i32 {
     b.backlog.or(p.backlog).unwrap_or(BACKLOG.max(p.maxconn)) as i32
 }
 
 /// What a listening socket has beside its address. Accepted connections inherit most of it: one call for all.
 fn tcp_options(
     socket: &Socket,
-    p: &Proxy,
+    p: &Terms,
     b: &Bind,
     (addr, backlog): (SocketAddr, i32),
     tune: &Tune,
@@ -215,8 +266,8 @@ fn tcp_options(
         socket.set_tcp_user_timeout(Some(std::time::Duration::from_millis(ms)))?;
     }
     socket.set_tcp_nodelay(true)?;
-    if p.options.contains(Options::CLITCPKA) {
-        keep_alive(socket, p.clitcpka)?;
+    if let Some(k) = p.keep_alive {
+        keep_alive(socket, k)?;
     }
     if let Some(n) = tune.rcvbuf_client {
         socket.set_recv_buffer_size(n)?;
@@ -248,18 +299,23 @@ pub fn keep_alive(socket: &Socket, k: KeepAlive) -> io::Result<()> {
 }
 
 fn unix(path: &str, perms: &UnixPerms, backlog: i32) -> io::Result<Bound> {
+    let socket = named_socket(path, perms, Type::STREAM)?;
+    socket.listen(backlog)?;
+    Ok(Bound::Unix(OwnedFd::from(socket).into()))
+}
+
+fn named_socket(path: &str, perms: &UnixPerms, kind: Type) -> io::Result<Socket> {
     // bound under another name first and renamed, so that the old process's socket is replaced in one step
     let temporary = format!("{path}.{}.tmp", std::process::id());
     let _ = std::fs::remove_file(&temporary);
-    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    let socket = Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)?;
     socket.bind(&SockAddr::unix(&temporary)?)?;
     let renamed = set_perms(&temporary, perms).and_then(|()| std::fs::rename(&temporary, path));
     if let Err(e) = renamed {
         let _ = std::fs::remove_file(&temporary);
         return Err(e);
     }
-    socket.listen(backlog)?;
-    Ok(Bound::Unix(OwnedFd::from(socket).into()))
+    Ok(socket)
 }
 
 /// Owner and mode of a socket's file.

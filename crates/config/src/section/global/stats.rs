@@ -43,7 +43,7 @@ fn socket(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let Some((words, expose_fd_listeners, severity_output)) = own_words(cx, line) else {
         return;
     };
-    let Some(bind) = crate::proxy::stats_words(cx, &words, at) else {
+    let Some(bind) = crate::proxy::lone_bind(cx, &words, at, false) else {
         return;
     };
     cx.raw.account_lines.push(line.clone());
