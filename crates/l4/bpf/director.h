@@ -35,6 +35,7 @@ struct service {
 
 enum kind { KIND_NAT = 1, KIND_DIRECT = 2, KIND_TUNNEL = 3 };
 #define SERVER_PRESENT 1
+#define SERVER_LOCAL 2		/* this machine itself */
 
 struct server {
 	__u32 address[4];
@@ -51,12 +52,14 @@ struct server {
 	__u8 next_hop[6];
 	__u8 own_mac[6];
 	__u32 mtu;		/* of the interface towards it; 0: not known */
+	__u32 conns_min;	/* once full, it gets none until it has fewer; 0: than three quarters of conns_max */
 };
 
 /* Connections of a server as the schedulers see them. */
 struct load {
 	__u32 active;
 	__u32 inactive;
+	__u32 full;		/* it had conns_max, and not yet few enough again */
 };
 
 struct flow_key {
@@ -138,7 +141,7 @@ struct tally {
 enum counter {
 	COUNT_SEEN, COUNT_NOT_VIP, COUNT_FORWARDED, COUNT_NEW_FLOW, COUNT_NO_SERVER, COUNT_NO_NEXT_HOP,
 	COUNT_MALFORMED, COUNT_FRAGMENT_LOST, COUNT_FLOOD, COUNT_ICMP, COUNT_STALE, COUNT_EXPIRED, COUNT_REPLY,
-	COUNT_NO_ROOM, COUNT_DECAPSULATED, COUNT_TTL, COUNT_TOO_LONG, COUNTERS,
+	COUNT_NO_ROOM, COUNT_DECAPSULATED, COUNT_TTL, COUNT_TOO_LONG, COUNT_LOCAL, COUNTERS,
 };
 
 struct flood {
@@ -152,12 +155,13 @@ struct flood {
 SIZE(vip_key, 20); AT(vip_key, port, 16); AT(vip_key, protocol, 18); AT(vip_key, family, 19);
 SIZE(service, 20); AT(service, pick, 4); AT(service, load, 5); AT(service, flags, 6); AT(service, persist_prefix, 7);
 AT(service, ring_start, 8); AT(service, ring_length, 12); AT(service, persist_timeout_s, 16);
-SIZE(server, 68); AT(server, tunnel_source, 16); AT(server, ifindex, 32); AT(server, weight, 36); AT(server, conns_max, 40);
+SIZE(server, 72); AT(server, tunnel_source, 16); AT(server, ifindex, 32); AT(server, weight, 36); AT(server, conns_max, 40);
 AT(server, port, 44); AT(server, generation, 46); AT(server, family, 48); AT(server, kind, 49); AT(server, flags, 50);
-AT(server, next_hop, 52); AT(server, own_mac, 58); AT(server, mtu, 64);
-SIZE(load, 8); AT(load, inactive, 4);
+AT(server, next_hop, 52); AT(server, own_mac, 58); AT(server, mtu, 64); AT(server, conns_min, 68);
+SIZE(load, 12); AT(load, inactive, 4); AT(load, full, 8);
 SIZE(flow_key, 40); AT(flow_key, vip, 16); AT(flow_key, client_port, 32); AT(flow_key, vip_port, 34); AT(flow_key, protocol, 36); AT(flow_key, family, 37);
 SIZE(flow, 24); AT(flow, server, 8); AT(flow, service, 12); AT(flow, generation, 16); AT(flow, state, 18);
+SIZE(persist_key, 24); SIZE(persist, 16); AT(persist, server, 8); AT(persist, generation, 12);
 SIZE(settings, 32); AT(settings, new_flows_max, 24); AT(settings, nat, 28);
 SIZE(tally, 24); AT(tally, packets, 8); AT(tally, bytes, 16);
 

@@ -157,7 +157,13 @@ INLINE int forward(struct xdp_md *ctx, __u32 index, const struct packet *p, int 
 		return XDP_DROP;
 	}
 	tally(&server_tallies, index, p->length, fresh);
-	if (!server->ifindex) {
+	/* This machine serves: the virtual address is its own, so the packet is left as it is. What would need another port is not. */
+	int same_port = server->kind != KIND_NAT || !server->port || server->port == p->key.vip_port;
+	if ((server->flags & SERVER_LOCAL) && same_port) {
+		count(COUNT_LOCAL);
+		return XDP_PASS;
+	}
+	if (!server->ifindex || (server->flags & SERVER_LOCAL)) {
 		count(COUNT_NO_NEXT_HOP);
 		return XDP_DROP;
 	}

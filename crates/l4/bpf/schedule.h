@@ -44,12 +44,25 @@ INLINE struct server *server_at(__u32 index)
 	return server && (server->flags & SERVER_PRESENT) ? server : 0;
 }
 
-INLINE int full(__u32 index, const struct server *server)
+/* A server that had as many connections as it may have gets none until it has few enough again, as in IPVS. */
+INLINE int is_full(const struct server *server, struct load *load)
 {
 	if (!server->conns_max)
 		return 0;
+	__u32 all = load->active + load->inactive;
+	if (all >= server->conns_max) {
+		if (!load->full)
+			load->full = 1;
+	} else if (load->full && (server->conns_min ? all < server->conns_min : (__u64)all * 4 < (__u64)server->conns_max * 3)) {
+		load->full = 0;
+	}
+	return load->full;
+}
+
+INLINE int full(__u32 index, const struct server *server)
+{
 	struct load *load = bpf_map_lookup_elem(&loads, &index);
-	return load && load->active + load->inactive >= server->conns_max;
+	return load && is_full(server, load);
 }
 
 INLINE __u32 ring_at(const struct service *s, __u32 position)
@@ -73,7 +86,7 @@ static long compare(__u32 position, void *context)
 	__u32 index = ring_at(&c->service, position);
 	struct server *server = server_at(index);
 	struct load *load = bpf_map_lookup_elem(&loads, &index);
-	if (!server || !load || !server->weight || (server->conns_max && load->active + load->inactive >= server->conns_max))
+	if (!server || !load || !server->weight || is_full(server, load))
 		return 0;
 	__u64 measure = 0, weight = server->weight;
 	switch (c->service.load) {
@@ -241,7 +254,16 @@ struct search {
 	struct service service;
 	__u32 start;
 	__u32 found;
+	__u32 turn;	/* whose turn it is is counted: those that are passed over have had theirs */
 };
+
+INLINE void turn(const struct service *s, __u32 by)
+{
+	__u32 id = s->id;
+	__u32 *cursor = bpf_map_lookup_elem(&cursors, &id);
+	if (cursor)
+		__sync_fetch_and_add(cursor, by);
+}
 
 static long usable(__u32 step, void *context)
 {
@@ -253,15 +275,20 @@ static long usable(__u32 step, void *context)
 	if (!server || !server->weight || full(index, server))
 		return 0;
 	search->found = index;
+	if (search->turn)
+		turn(&search->service, step);
 	return 1;
 }
 
-GLOBAL __u32 next_usable(const struct service *s, __u32 start)
+GLOBAL __u32 next_usable(const struct service *s, __u32 start, int counted)
 {
 	if (!s)
 		return ~0U;
-	struct search search = { .service = *s, .start = start, .found = ~0U };
+	struct search search = { .service = *s, .start = start, .found = ~0U, .turn = counted };
 	bpf_loop(TRIES_MAX, usable, &search, 0);
+	/* nobody had it: the turn stays where it was */
+	if (counted && search.found == ~0U)
+		turn(s, ~0U);
 	return search.found;
 }
 
@@ -278,7 +305,7 @@ GLOBAL __u32 less_loaded_of_two(const struct service *s)
 		return ~0U;
 	int first_usable = first->weight && !full(one, first), second_usable = second->weight && !full(two, second);
 	if (!first_usable && !second_usable)
-		return next_usable(s, bpf_get_prandom_u32());
+		return next_usable(s, bpf_get_prandom_u32(), 0);
 	if (!first_usable || !second_usable)
 		return first_usable ? one : two;
 	__u64 first_measure = (__u64)first_load->active * 256 + first_load->inactive;
@@ -320,7 +347,7 @@ GLOBAL __u32 schedule(const struct service *s, const struct packet *p, int hashe
 	if (!hashed && s->pick != PICK_COUNTER && !(s->flags & SERVICE_FALLBACK) && server && server->weight)
 		return ~0U;
 	/* IPVS begins its search at twice the slot */
-	return next_usable(s, slots ? position * 2 : position);
+	return next_usable(s, slots ? position * 2 : position, s->pick == PICK_COUNTER && !hashed);
 }
 
 INLINE void mask_client(__u32 *client, __u8 prefix)
@@ -486,6 +513,7 @@ GLOBAL __u32 choose(const struct service *s, const struct packet *p, int *fresh)
 	};
 	bpf_map_update_elem(&flows, &p->key, &value, BPF_ANY);
 	account(index, is_active(value.state), !is_active(value.state));
+	full(index, server);
 	count(COUNT_NEW_FLOW);
 	return index;
 }

@@ -23,6 +23,7 @@ pub struct Member {
     /// As configured, or as a command or checker set it.
     pub weight: u32,
     pub conns_max: u32,
+    pub conns_min: u32,
     pub inhibit: bool,
     pub up: bool,
     /// Added by a command, not by the file: a reload leaves it.
@@ -119,6 +120,7 @@ impl Pool {
                 forwarding: rs.forwarding.unwrap_or(forwarding),
                 weight: rs.weight.unwrap_or(vs.weight),
                 conns_max: rs.conns_max,
+                conns_min: rs.conns_min,
                 inhibit: rs.inhibit_on_failure.unwrap_or(vs.inhibit_on_failure),
                 // Alpha: down until a check says otherwise; without checks there is nothing to wait for.
                 up: rs.checkers.is_empty()
@@ -229,6 +231,7 @@ impl Pool {
                 forwarding: m.forwarding,
                 weight: if m.up { m.weight } else { 0 },
                 conns_max: m.conns_max,
+                conns_min: m.conns_min,
             })
             .collect();
         let any_up = self.members.iter().any(|m| m.up);
@@ -250,6 +253,7 @@ impl Pool {
                     forwarding,
                     weight: 1,
                     conns_max: 0,
+                    conns_min: 0,
                 }];
             }
             Some((ip, port)) if self.config.sorry_inhibit => {
@@ -264,6 +268,7 @@ impl Pool {
                     forwarding,
                     weight: 0,
                     conns_max: 0,
+                    conns_min: 0,
                 });
             }
             None if !any_up && !self.members.is_empty() => {

@@ -43,12 +43,17 @@ const SERVICES: &[(&str, [u32; 4], &str)] = &[
     ("lblc", [3, 3, 3, 3], ""),
     ("lblcr", [3, 3, 3, 3], ""),
     ("rr", [1, 1, 1, 1], "persistence_timeout 100"),
+    ("rr", [1, 1, 1, 1], LIMITED),
+    ("wlc", [4, 3, 2, 1], LIMITED),
     (
         "wlc",
         [1, 2, 3, 4],
         "persistence_timeout 100\n persistence_granularity 255.255.255.248",
     ),
 ];
+
+/// A comment to keepalived: its servers have a limit.
+const LIMITED: &str = "! limited";
 
 fn configuration() -> String {
     let mut text = String::new();
@@ -58,10 +63,14 @@ fn configuration() -> String {
             "virtual_server 10.1.0.{} 80 {{\n lb_algo {scheduler}\n lb_kind DR\n protocol TCP\n {more}",
             n + 1
         );
+        let limits = match *more {
+            LIMITED => "uthreshold 9\n lthreshold 4",
+            _ => "",
+        };
         for (weight, server) in weights.iter().zip(11..) {
             let _ = writeln!(
                 text,
-                " real_server 10.0.0.{server} 80 {{\n weight {weight}\n }}"
+                " real_server 10.0.0.{server} 80 {{\n weight {weight}\n {limits}\n }}"
             );
         }
         text.push_str("}\n");
@@ -447,18 +456,33 @@ fn change(pools: &mut [Pool], args: &str) {
         };
         match request {
             Request::EditServer {
-                ip, port, weight, ..
-            } => pool.member(ip, port).unwrap().weight = weight,
+                ip,
+                port,
+                weight,
+                conns_max,
+                conns_min,
+                ..
+            } => {
+                let m = pool.member(ip, port).unwrap();
+                (m.weight, m.conns_max, m.conns_min) = (weight, conns_max, conns_min);
+            }
             Request::Delete { ip, port, .. } => {
                 pool.members.retain(|m| (m.ip, m.port) != (ip, port))
             }
             Request::Add {
-                ip, port, weight, ..
+                ip,
+                port,
+                weight,
+                conns_max,
+                conns_min,
+                ..
             } => {
                 let member = Member {
                     ip,
                     port,
                     weight,
+                    conns_max,
+                    conns_min,
                     ..pool.members[0].clone()
                 };
                 pool.members.push(member);
@@ -484,6 +508,7 @@ fn our_looks() -> Looks {
             own_mac: DIRECTOR_MAC,
             source: "10.0.0.2".parse().unwrap(),
             mtu: 1500,
+            local: false,
         };
         d.set_egress(IpAddr::from([10, 0, 0, n]), Some(egress))
             .unwrap();

@@ -407,6 +407,18 @@ fn ipvsadm_s_verbs_edit_a_running_director() {
     ipvsadm(&site, "-e -t 10.0.0.101:80 -r 10.0.0.3 -w 0");
     let edited = "TCP 10.0.0.101:80 wlc persistent\n-> 10.0.0.3:80 Route 0\n-> 10.0.0.4:80 Route 2";
     assert_eq!(listed(&site, "10.0.0.101:80"), edited);
+    ipvsadm(&site, "--set 100 0 30");
+    let timeouts = ipvsadm(&site, "-L --timeout");
+    assert_eq!(timeouts, "Timeout (tcp tcpfin udp): 100 120 30\n");
+    ipvsadm(&site, "-e -t 10.0.0.101:80 -r 10.0.0.4 -w 2 -x 9 -y 4");
+    for (view, columns) in [
+        ("--thresholds", " 9          4 "),
+        ("--rate", "CPS    InPPS"),
+        ("--persistent-conn", " 2         0 "),
+    ] {
+        let said = ipvsadm(&site, &format!("-L -n {view}"));
+        assert!(said.contains(columns), "{said}");
+    }
     assert!(echo(&mut stream), "connections do not notice");
     for (args, words, status) in [
         ("-A -t 10.0.0.101:80", "Service already exists", 255),
@@ -432,6 +444,11 @@ fn ipvsadm_s_verbs_edit_a_running_director() {
         (
             "-e -t 10.0.0.101:80 -r 10.0.0.9",
             "No such destination",
+            255,
+        ),
+        (
+            "-e -t 10.0.0.101:80 -r 10.0.0.4 -x 4 -y 5",
+            "Numerical result out of range",
             255,
         ),
         (

@@ -286,6 +286,7 @@ fn run(command: Command) -> Result<ExitCode> {
                     weight,
                     forwarding,
                     conns_max: 0,
+                    conns_min: 0,
                 },
                 Change::Delete {
                     virtual_server,

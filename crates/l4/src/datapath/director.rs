@@ -27,6 +27,8 @@ pub struct Server {
     /// 0 drains: flows stay, none are added.
     pub weight: u32,
     pub conns_max: u32,
+    /// Once full, it gets none until it has fewer; 0: than three quarters of `conns_max`.
+    pub conns_min: u32,
 }
 
 /// A virtual server as it shall be: all addresses of a group share servers and ring.
@@ -54,6 +56,8 @@ pub struct Egress {
     pub source: IpAddr,
     /// Longest packet the interface takes; 0 is not known.
     pub mtu: u32,
+    /// This machine itself: what is for it is passed on as it is.
+    pub local: bool,
 }
 
 type ServerKey = (String, IpAddr, u16);
@@ -99,6 +103,11 @@ pub struct Director {
 
 /// As many services as the maps `cursors` and `service_tallies` hold.
 const SERVICES_MAX: u32 = 16384;
+
+mod looks;
+mod plan;
+
+use plan::{next_turn, ring};
 
 impl Director {
     pub fn new(sizes: Sizes, settings: Settings) -> Result<Self, LoadError> {
@@ -204,7 +213,7 @@ impl Director {
         };
         slot.entry.present = false;
         self.programs.set_server(index, &slot.entry)?;
-        self.programs.set_load(index, 0, 0)?;
+        self.programs.set_load(index, 0, 0, false)?;
         self.free_slots.push(index);
         Ok(())
     }
@@ -327,6 +336,7 @@ impl Director {
             ifindex: egress.map_or(0, |e| e.ifindex),
             weight: server.weight,
             conns_max: server.conns_max,
+            conns_min: server.conns_min,
             port: server.port,
             generation,
             kind: match server.forwarding {
@@ -335,6 +345,7 @@ impl Director {
                 Forwarding::Tunnel => layout::KIND_TUNNEL,
             },
             present: true,
+            local: egress.is_some_and(|e| e.local),
             next_hop: egress.map_or([0; 6], |e| e.next_hop),
             own_mac: egress.map_or([0; 6], |e| e.own_mac),
             mtu: egress.map_or(0, |e| e.mtu),
@@ -362,6 +373,7 @@ impl Director {
             .filter(|(_, s)| s.entry.address == ip)
         {
             slot.entry.ifindex = egress.map_or(0, |e| e.ifindex);
+            slot.entry.local = egress.is_some_and(|e| e.local);
             if let Some(e) = egress {
                 slot.entry.next_hop = e.next_hop;
                 slot.entry.own_mac = e.own_mac;
@@ -386,6 +398,7 @@ impl Director {
                 own_mac: e.own_mac,
                 tunnel_source: Some(e.source),
                 mtu: e.mtu,
+                local: e.local,
                 ..slot.entry
             };
             if entry != slot.entry {
@@ -406,197 +419,5 @@ impl Director {
         all.sort();
         all.dedup();
         all
-    }
-
-    pub fn services(&self) -> impl Iterator<Item = &Service> {
-        self.installed.values().map(|i| &i.service)
-    }
-
-    pub fn service_tally(&self, name: &str) -> Tally {
-        self.installed
-            .get(name)
-            .and_then(|i| Some(self.programs.service_tally(i.id).ok()?.since(i.base)))
-            .unwrap_or_default()
-    }
-
-    pub fn server_counts(&self, name: &str, ip: IpAddr, port: u16) -> ServerCounts {
-        let Some((index, slot)) = self.slots.get(&(name.to_string(), ip, port)) else {
-            return ServerCounts::default();
-        };
-        let (active, inactive) = self.programs.load_of(*index).unwrap_or_default();
-        ServerCounts {
-            active,
-            inactive,
-            tally: self
-                .programs
-                .server_tally(*index)
-                .unwrap_or_default()
-                .since(slot.base),
-        }
-    }
-
-    /// Counts of this service and its servers (of all, without a name) begin anew.
-    pub fn zero(&mut self, name: Option<&str>) -> Result<(), LoadError> {
-        let meant = |n: &str| name.is_none_or(|wanted| wanted == n);
-        for (n, installed) in &mut self.installed {
-            if meant(n) {
-                installed.base = self.programs.service_tally(installed.id)?;
-            }
-        }
-        for ((n, _, _), (index, slot)) in &mut self.slots {
-            if meant(n) {
-                slot.base = self.programs.server_tally(*index)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Which server a slot holds: service name, address, port.
-    pub fn server_at(&self, index: u32) -> Option<(&str, IpAddr, u16)> {
-        self.slots
-            .iter()
-            .find(|(_, (i, _))| *i == index)
-            .map(|((name, ip, port), _)| (name.as_str(), *ip, *port))
-    }
-
-    /// Address, port and generation of the server in each slot.
-    pub fn servers_by_slot(&self) -> HashMap<u32, (IpAddr, u16, u16)> {
-        self.slots
-            .iter()
-            .map(|((_, ip, port), (index, slot))| (*index, (*ip, *port, slot.entry.generation)))
-            .collect()
-    }
-
-    /// Service, slot and generation for a flow to a server, as it would be written here.
-    pub fn place_of(
-        &self,
-        key: &layout::FlowKey,
-        ip: IpAddr,
-        port: u16,
-    ) -> Option<(u32, u32, u16)> {
-        let ours = |v: &Vip| {
-            v.ip == key.vip
-                && (v.port == key.vip_port || v.port == 0)
-                && v.protocol.number() == key.protocol
-        };
-        let installed = self
-            .installed
-            .values()
-            .find(|i| i.service.vips.iter().any(ours))?;
-        let (index, slot) = self
-            .slots
-            .get(&(installed.service.name.clone(), ip, port))?;
-        Some((installed.id, *index, slot.entry.generation))
-    }
-
-    /// Drops flows past their time and counts the others, so that lc and its kin see what is. `now_ns` is CLOCK_MONOTONIC.
-    /// Gives the number of flows that live.
-    pub fn sweep(&mut self, now_ns: u64) -> Result<usize, LoadError> {
-        let mut dead = Vec::new();
-        let mut counts: HashMap<u32, (u32, u32)> = HashMap::new();
-        let mut alive = 0;
-        for (key, flow) in self.programs.flows() {
-            let timeout = self
-                .settings
-                .timeout_s
-                .get(usize::from(flow.state))
-                .copied()
-                .unwrap_or(0);
-            if now_ns.saturating_sub(flow.seen_ns) > u64::from(timeout) * 1_000_000_000 {
-                dead.push(key);
-                continue;
-            }
-            alive += 1;
-            let count = counts.entry(flow.server).or_default();
-            if flow.active() {
-                count.0 += 1;
-            } else {
-                count.1 += 1;
-            }
-        }
-        for key in dead {
-            self.programs.remove_flow(&key)?;
-        }
-        // Nothing was counted and nothing was before: thousands of idle servers need no writing.
-        if counts.is_empty() && !self.loaded {
-            return Ok(alive);
-        }
-        self.loaded = !counts.is_empty();
-        for (index, _) in self.slots.values() {
-            let (active, inactive) = counts.get(index).copied().unwrap_or_default();
-            self.programs.set_load(*index, active, inactive)?;
-        }
-        Ok(alive)
-    }
-}
-
-/// The turn a round robin goes on with when its servers change; None if nothing is to be written.
-fn next_turn(old: Option<&Service>, new: &Service, taken: impl Fn() -> u32) -> Option<u32> {
-    let list = |s: &Service| -> Vec<turns::Turn<(IpAddr, u16)>> {
-        let walk = s.servers.iter().rev();
-        walk.map(|s| ((s.ip, s.port), s.weight)).collect()
-    };
-    let old = old.filter(|o| o.scheduler == new.scheduler);
-    match (new.scheduler, old) {
-        (Scheduler::RoundRobin, Some(o)) => {
-            Some(turns::after_round_robin(&list(o), taken(), &list(new)))
-        }
-        (Scheduler::WeightedRoundRobin, Some(o)) => {
-            Some(turns::after_weighted(&list(o), taken(), &list(new)))
-        }
-        (Scheduler::WeightedRoundRobin, None) => Some(turns::first_weighted(&list(new))),
-        (Scheduler::RoundRobin, None) => Some(0),
-        _ => None,
-    }
-}
-
-/// How a service picks, and the order of its servers in the ring.
-fn ring(service: &Service) -> (u8, u8, Vec<u32>) {
-    // In walking order: the last of the configuration first.
-    let weights: Vec<u32> = service.servers.iter().rev().map(|s| s.weight).collect();
-    let order = match service.scheduler {
-        Scheduler::RoundRobin => sched::round_robin(&weights),
-        // For twos a server stands in it as often as it is to be drawn.
-        Scheduler::WeightedRoundRobin | Scheduler::TwoChoices => {
-            sched::weighted_round_robin(&weights)
-        }
-        Scheduler::FailOver => sched::fail_over(&weights),
-        Scheduler::SourceHash => sched::hash_slots(&weights, true),
-        Scheduler::DestinationHash => sched::hash_slots(&weights, false),
-        Scheduler::Maglev => {
-            let backends: Vec<maglev::Backend> = service
-                .servers
-                .iter()
-                .rev()
-                .map(|s| maglev::Backend {
-                    address: s.ip,
-                    port: s.port,
-                    weight: s.weight,
-                })
-                .collect();
-            maglev::table(&backends, maglev::size_for(backends.len()))
-        }
-        _ => sched::round_robin(&weights),
-    };
-    let last = (service.servers.len() as u32).saturating_sub(1);
-    let order = order.into_iter().map(|i| last - i).collect();
-    match sched::pick(service.scheduler) {
-        Pick::Counter => (layout::PICK_COUNTER, 0, order),
-        Pick::Maglev => (layout::PICK_MAGLEV, 0, order),
-        Pick::TwoChoices => (layout::PICK_TWO, 0, order),
-        Pick::SourceSlot => (layout::PICK_SOURCE_SLOT, 0, order),
-        Pick::DestinationSlot => (layout::PICK_DESTINATION_SLOT, 0, order),
-        Pick::Load(load) => {
-            let load = match load {
-                Load::Connections => 0,
-                Load::Weighted => 1,
-                Load::Expected => 2,
-                Load::NeverQueue => 3,
-                Load::Overflow => 4,
-                Load::Local => 5,
-                Load::LocalReplicated => 6,
-            };
-            (layout::PICK_LOAD, load, order)
-        }
     }
 }

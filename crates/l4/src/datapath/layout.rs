@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 pub const VIP_KEY: usize = 20;
 pub const SERVICE: usize = 20;
-pub const SERVER: usize = 68;
-pub const LOAD: usize = 8;
+pub const SERVER: usize = 72;
+pub const LOAD: usize = 12;
+pub const PERSIST_KEY: usize = 24;
+pub const PERSIST: usize = 16;
 pub const FLOW_KEY: usize = 40;
 pub const FLOW: usize = 24;
 pub const SETTINGS: usize = 32;
@@ -26,13 +28,15 @@ pub const SERVICE_PERSISTENT: u8 = 8;
 pub const SERVICE_LOCAL: u8 = 16;
 
 pub const SERVER_PRESENT: u8 = 1;
+/// It is this machine itself.
+pub const SERVER_LOCAL: u8 = 2;
 
 pub const KIND_NAT: u8 = 1;
 pub const KIND_DIRECT: u8 = 2;
 pub const KIND_TUNNEL: u8 = 3;
 
 /// Names of `enum counter`, in its order.
-pub const COUNTERS: [&str; 17] = [
+pub const COUNTERS: [&str; 18] = [
     "seen",
     "not_vip",
     "forwarded",
@@ -50,6 +54,7 @@ pub const COUNTERS: [&str; 17] = [
     "decapsulated",
     "ttl",
     "too_long",
+    "local",
 ];
 
 /// Names of `enum flow_state`, from 1.
@@ -145,10 +150,14 @@ pub struct ServerEntry {
     pub ifindex: u32,
     pub weight: u32,
     pub conns_max: u32,
+    /// Once full, it gets none until it has fewer; 0: than three quarters of `conns_max`.
+    pub conns_min: u32,
     pub port: u16,
     pub generation: u16,
     pub kind: u8,
     pub present: bool,
+    /// This machine itself.
+    pub local: bool,
     pub next_hop: [u8; 6],
     pub own_mac: [u8; 6],
     /// Of the interface towards it; 0 is not known.
@@ -169,11 +178,32 @@ impl ServerEntry {
         out[46..48].copy_from_slice(&self.generation.to_ne_bytes());
         out[48] = family(self.address);
         out[49] = self.kind;
-        out[50] = if self.present { SERVER_PRESENT } else { 0 };
+        out[50] = u8::from(self.present) * SERVER_PRESENT + u8::from(self.local) * SERVER_LOCAL;
         out[52..58].copy_from_slice(&self.next_hop);
         out[58..64].copy_from_slice(&self.own_mac);
         out[64..68].copy_from_slice(&self.mtu.to_ne_bytes());
+        out[68..72].copy_from_slice(&self.conns_min.to_ne_bytes());
         out
+    }
+}
+
+/// `struct persist`: the server that persistence has for a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Template {
+    /// CLOCK_MONOTONIC.
+    pub seen_ns: u64,
+    pub server: u32,
+    pub generation: u16,
+}
+
+impl Template {
+    pub fn read(bytes: &[u8; PERSIST]) -> Self {
+        let [seen @ .., a, b, c, d, g, h, _, _] = *bytes;
+        Template {
+            seen_ns: u64::from_ne_bytes(seen),
+            server: u32::from_ne_bytes([a, b, c, d]),
+            generation: u16::from_ne_bytes([g, h]),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Loading the XDP programs, attaching them, and their maps as typed calls.
 
 use super::layout::{
-    self, FLOW, FLOW_KEY, FlowEntry, FlowKey, LOAD, SERVER, SERVICE, SETTINGS, ServerEntry,
-    ServiceEntry, Settings, TALLY, Tally, VIP_KEY,
+    self, FLOW, FLOW_KEY, FlowEntry, FlowKey, LOAD, PERSIST, PERSIST_KEY, SERVER, SERVICE,
+    SETTINGS, ServerEntry, ServiceEntry, Settings, TALLY, Tally, Template, VIP_KEY,
 };
 use crate::netlink::Netlink;
 use crate::sys;
@@ -111,6 +111,7 @@ pub struct Programs {
     cursors: Array<MapData, u32>,
     flows: HashMap<MapData, Bytes<FLOW_KEY>, Bytes<FLOW>>,
     flows_fd: OwnedFd,
+    templates: HashMap<MapData, Bytes<PERSIST_KEY>, Bytes<PERSIST>>,
     settings: Array<MapData, Bytes<SETTINGS>>,
     server_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
     service_tallies: PerCpuArray<MapData, Bytes<TALLY>>,
@@ -172,6 +173,7 @@ impl Programs {
             rings: take(&mut ebpf, "rings")?,
             cursors: take(&mut ebpf, "cursors")?,
             flows: take(&mut ebpf, "flows")?,
+            templates: take(&mut ebpf, "templates")?,
             settings: take(&mut ebpf, "settings")?,
             server_tallies: take(&mut ebpf, "server_tallies")?,
             service_tallies: take(&mut ebpf, "service_tallies")?,
@@ -327,10 +329,20 @@ impl Programs {
         let bytes = self.loads.get(&index, 0).map_err(map("loads"))?;
         Ok((layout::u32_at(&bytes, 0), layout::u32_at(&bytes, 4)))
     }
-    pub fn set_load(&mut self, index: u32, active: u32, inactive: u32) -> Result<(), LoadError> {
-        let mut bytes = [0; LOAD];
+    /// `limited`: the server has a limit, and whether it was full is kept.
+    pub fn set_load(
+        &mut self,
+        index: u32,
+        active: u32,
+        inactive: u32,
+        limited: bool,
+    ) -> Result<(), LoadError> {
+        let mut bytes = match limited {
+            true => self.loads.get(&index, 0).map_err(map("loads"))?,
+            false => [0; LOAD],
+        };
         bytes[..4].copy_from_slice(&active.to_ne_bytes());
-        bytes[4..].copy_from_slice(&inactive.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&inactive.to_ne_bytes());
         self.loads.set(index, bytes, 0).map_err(map("loads"))
     }
 
@@ -363,6 +375,12 @@ impl Programs {
             at: 0,
             ended: false,
         }
+    }
+
+    /// What persistence remembers of clients.
+    pub fn templates(&self) -> impl Iterator<Item = Template> + '_ {
+        let values = self.templates.iter().filter_map(Result::ok);
+        values.map(|(_, value)| Template::read(&value))
     }
 
     pub fn server_tally(&self, index: u32) -> Result<Tally, LoadError> {

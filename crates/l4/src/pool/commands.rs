@@ -43,13 +43,14 @@ impl Terms {
 }
 
 /// What a file says of a server that commands may say otherwise.
-fn said(vs: &VirtualServer, ip: IpAddr, port: u16) -> Option<(u32, Forwarding, u32)> {
+fn said(vs: &VirtualServer, ip: IpAddr, port: u16) -> Option<(u32, Forwarding, [u32; 2])> {
     let rs = vs
         .real_servers
         .iter()
         .find(|r| (r.address, r.port) == (ip, port))?;
     let forwarding = rs.forwarding.or(vs.forwarding).unwrap_or(Forwarding::Nat);
-    Some((rs.weight.unwrap_or(vs.weight), forwarding, rs.conns_max))
+    let limits = [rs.conns_max, rs.conns_min];
+    Some((rs.weight.unwrap_or(vs.weight), forwarding, limits))
 }
 
 impl Pool {
@@ -102,6 +103,7 @@ impl Pool {
                     member.weight = o.weight;
                     member.forwarding = o.forwarding;
                     member.conns_max = o.conns_max;
+                    member.conns_min = o.conns_min;
                     member.weight_by_command = true;
                 }
             }

@@ -42,6 +42,9 @@ pub enum Request {
         /// Connections above which it gets no more; 0 is no limit.
         #[serde(default)]
         conns_max: u32,
+        /// Once full, it gets none until it has fewer than these; 0: than three quarters of `conns_max`.
+        #[serde(default)]
+        conns_min: u32,
     },
     /// `ipvsadm -e`.
     EditServer {
@@ -51,6 +54,8 @@ pub enum Request {
         weight: u32,
         forwarding: Option<String>,
         conns_max: u32,
+        #[serde(default)]
+        conns_min: u32,
     },
     /// `ipvsadm -A`; named by protocol and address, `tcp 10.0.0.1:80`.
     AddService {
@@ -77,6 +82,14 @@ pub enum Request {
         ip: IpAddr,
         port: u16,
     },
+    /// `ipvsadm --set`: after so long without a packet a flow is forgotten; 0 leaves one as it is.
+    Timeouts {
+        tcp_s: u32,
+        tcp_fin_s: u32,
+        udp_s: u32,
+    },
+    /// How many clients persistence holds at each server, by virtual server and server.
+    PersistentConnections,
     Reload,
 }
 

@@ -74,6 +74,16 @@ impl Neighbours {
         let mut found = Found::default();
         for ip in servers {
             let egress = self.route(ip).and_then(|hop| {
+                if hop.local {
+                    return Some(Egress {
+                        ifindex: hop.ifindex,
+                        next_hop: [0; 6],
+                        own_mac: [0; 6],
+                        source: ip,
+                        mtu: 0,
+                        local: true,
+                    });
+                }
                 let link = links.get(&hop.ifindex)?;
                 let next = hop.gateway.unwrap_or(ip);
                 let mac = table.get(&(hop.ifindex, next));
@@ -86,6 +96,7 @@ impl Neighbours {
                     own_mac: link.mac,
                     source: hop.source?,
                     mtu: link.mtu,
+                    local: false,
                 })
             });
             match egress {
@@ -119,20 +130,19 @@ impl Neighbours {
         Ok(found)
     }
 
-    /// The route to a server, from the kernel or from memory. None for this machine itself.
+    /// The route to a server, from the kernel or from memory.
     fn route(&mut self, ip: IpAddr) -> Option<Hop> {
         let known = self
             .routes
             .get(&ip)
             .filter(|(_, round)| self.rounds < round + ROUTE_ROUNDS);
-        let hop = match known {
-            Some((hop, _)) => *hop,
+        match known {
+            Some((hop, _)) => Some(*hop),
             None => {
                 let hop = self.netlink.route_to(ip).ok()?;
                 self.routes.insert(ip, (hop, self.rounds));
-                hop
+                Some(hop)
             }
-        };
-        (!hop.local).then_some(hop)
+        }
     }
 }

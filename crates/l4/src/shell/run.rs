@@ -101,7 +101,12 @@ struct Work {
     attached: Vec<String>,
     states: BTreeMap<String, State>,
     flows: usize,
+    /// Timeouts that a command has set, in the order of [`TIMEOUTS_SET`].
+    timeouts_s: [Option<u32>; 3],
 }
+
+/// The states whose timeouts can be set: established, after FIN, UDP.
+const TIMEOUTS_SET: [usize; 3] = [2, 3, 5];
 
 async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     let (report_sender, mut reports) = mpsc::unbounded_channel::<Report>();
@@ -122,7 +127,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     scripts::make_fifos(&config);
     let director = match config.virtual_servers.is_empty() {
         true => None,
-        false => Some(open_director(&options, &config)?),
+        false => Some(open_director(&options, settings(&options, &config))?),
     };
     // VRRP last: whoever becomes master must be able to forward.
     let mut work = Work {
@@ -135,6 +140,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
         director,
         states: BTreeMap::new(),
         flows: 0,
+        timeouts_s: [None; 3],
         trackers: Trackers::none(),
         mailer: Mailer::start(),
         fifo_readers: FifoReaders::start(&config),
@@ -219,12 +225,12 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     Ok(())
 }
 
-fn open_director(options: &RunOptions, config: &Config) -> Result<Director> {
+fn open_director(options: &RunOptions, settings: Settings) -> Result<Director> {
     let sizes = Sizes {
         flows: 1 << options.conn_tab_bits,
         ..Sizes::default()
     };
-    Ok(Director::new(sizes, settings(options, config))?)
+    Ok(Director::new(sizes, settings)?)
 }
 
 fn settings(options: &RunOptions, config: &Config) -> Settings {
@@ -265,6 +271,15 @@ fn say_found(found: Result<Found>) {
 }
 
 impl Work {
+    /// The file's, but for what a command has set.
+    fn settings(&self) -> Settings {
+        let mut settings = settings(&self.options, &self.config);
+        for (to, set) in TIMEOUTS_SET.into_iter().zip(self.timeouts_s) {
+            settings.timeout_s[to] = set.unwrap_or(settings.timeout_s[to]);
+        }
+        settings
+    }
+
     /// Interfaces that packets come in on: given, or those the configuration names, or all with a carrier.
     fn interfaces(&self, all: &[crate::netlink::Link]) -> Vec<String> {
         if !self.options.interfaces.is_empty() {
@@ -349,8 +364,9 @@ impl Work {
         self.bfds.apply(&self.config)?;
         self.checks.apply(&self.config, &self.bfds);
         self.heed_checks();
+        let settings = self.settings();
         if let Some(director) = &mut self.director {
-            director.set_settings(settings(&self.options, &self.config))?;
+            director.set_settings(settings)?;
         }
         self.apply()?;
         self.resolve_new();
@@ -384,7 +400,10 @@ impl Work {
         let began = now_us();
         let config = read(&self.options)?;
         if self.director.is_none() && !config.virtual_servers.is_empty() {
-            self.director = Some(open_director(&self.options, &config)?);
+            self.director = Some(open_director(
+                &self.options,
+                settings(&self.options, &config),
+            )?);
         }
         if config.globals != self.config.globals {
             scripts::make_fifos(&config);

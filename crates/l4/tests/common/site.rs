@@ -28,6 +28,7 @@ pub fn server(address: &str, forwarding: Forwarding, weight: u32) -> Server {
         forwarding,
         weight,
         conns_max: 0,
+        conns_min: 0,
     }
 }
 
@@ -63,6 +64,7 @@ pub fn egress(n: u8, v6: bool) -> Egress {
         own_mac: DIRECTOR_MAC,
         source: ip(source),
         mtu: 1500,
+        local: false,
     }
 }
 

@@ -28,6 +28,7 @@ pub fn service(
             forwarding,
             weight: 1,
             conns_max: 0,
+            conns_min: 0,
         })
         .collect();
     Service {
@@ -57,6 +58,7 @@ pub fn director(sizes: Sizes, ifindex: u32) -> Director {
                 own_mac: DIRECTOR_MAC,
                 source: addr("10.0.0.2"),
                 mtu: 1500,
+                local: false,
             }),
         )
         .unwrap();

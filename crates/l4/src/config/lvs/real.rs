@@ -2,7 +2,7 @@
 
 use super::{DELAY_MAX_S, MICROSECOND, TIMEOUT_MAX_S, WEIGHT_MAX, forwarding};
 use crate::config::checker;
-use crate::config::keyword::{Args, Keyword, block, no_effect, not_yet, works};
+use crate::config::keyword::{Args, Keyword, block, no_effect, works};
 use crate::config::model::*;
 
 pub(super) fn real_server(v: &mut VirtualServer, a: &mut Args<'_, '_>) {
@@ -85,10 +85,11 @@ pub static REAL_SERVER: &[Keyword<RealServer>] = &[
         "connections above which it gets no more",
         |r, a| r.conns_max = a.number_u32(0..=u32::MAX).unwrap_or(0),
     ),
-    not_yet(
+    works(
         "lthreshold",
         "COUNT",
-        "a full server gets connections again as soon as one ends",
+        "a full server gets no connections until it has fewer than these; by default, than three quarters of uthreshold",
+        |r, a| r.conns_min = a.number_u32(0..=u32::MAX).unwrap_or(0),
     ),
     works(
         "inhibit_on_failure",

@@ -109,11 +109,19 @@ pub fn instance(i: &mut VrrpInstance, node: &Node, cx: &mut Context<'_>) {
     advert_interval(i, version, &mut say);
     authentication(i, version, &mut say);
     let owner = i.priority == Some(255);
+    let kind = i.authentication.as_ref().and_then(|auth| auth.kind);
+    let ah = matches!(kind, Some(AuthKind::Ah));
     if i.state_master && !i.preempt && !owner {
         say(
             Severity::Dubious,
             "nopreempt does not work with initial state MASTER: the instance starts as BACKUP"
                 .into(),
+        );
+        i.state_master = false;
+    } else if i.state_master && ah && !owner {
+        say(
+            Severity::Dubious,
+            "AH authentication does not work with initial state MASTER".into(),
         );
         i.state_master = false;
     } else if owner && !i.preempt {

@@ -1,14 +1,14 @@
 //! The command line of ipvsadm(8): one command, which comes first, and the options that it may have. What is refused here is refused
 //! with ipvsadm's words and its status 2; what the director refuses comes back with 255, see [`super::Refused`].
 
-use super::{Refused, Verb};
+use super::{Refused, Style, Verb, View, names};
 use crate::shell::control::{Request, ServiceTerms};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 mod words;
 
-pub(super) use words::usage;
-use words::{COMMANDS, name_of, split, try_help, wrong};
+use words::{COMMANDS, SET, name_of, split, try_help, wrong};
+pub(super) use words::{VERSION, usage};
 
 /// What `-p` alone means, seconds.
 const PERSISTENT_S: u32 = 360;
@@ -50,7 +50,7 @@ impl Options {
         }
         for (letter, protocol) in [('t', "tcp"), ('u', "udp"), ('K', "sctp")] {
             if let Some(text) = self.value(letter) {
-                return match address(text) {
+                return match address(text, protocol) {
                     Some((ip, port)) => {
                         Ok(Some((protocol, SocketAddr::new(ip, port.unwrap_or(0)))))
                     }
@@ -61,6 +61,23 @@ impl Options {
         Ok(None)
     }
 
+    fn style(&self) -> Style {
+        let views = [
+            ('T', View::Stats),
+            ('V', View::Rate),
+            ('H', View::Thresholds),
+            ('Q', View::PersistentConnections),
+            ('I', View::TunnelInfo),
+        ];
+        let view = views.into_iter().find(|(letter, _)| self.has(*letter));
+        Style {
+            view: view.map_or(View::Plain, |(_, view)| view),
+            numeric: self.has('n'),
+            exact: self.has('E'),
+            unsorted: self.has('N'),
+        }
+    }
+
     fn terms(&self, address: SocketAddr) -> Result<ServiceTerms, Refused> {
         let scheduler = self.value('s').unwrap_or(DEFAULT_SCHEDULER).to_string();
         let flags: Vec<String> = match self.value('b') {
@@ -69,6 +86,8 @@ impl Options {
         };
         for flag in &flags {
             match flag.split_once('-') {
+                // What they are called in the kernel.
+                Some(("flag", "1" | "2")) if matches!(scheduler.as_str(), "sh" | "mh") => {}
                 Some((of, "port" | "fallback")) if matches!(of, "sh" | "mh") => {
                     if of != scheduler {
                         return wrong(format!("incompatible scheduler flag `{flag}'"));
@@ -108,36 +127,65 @@ impl Options {
             scheduler,
             persistence_s,
             persistence_prefix,
-            hash_port: flags.iter().any(|f| f.ends_with("-port")),
-            hash_fallback: flags.iter().any(|f| f.ends_with("-fallback")),
+            hash_port: flags.iter().any(|f| f.ends_with("-port") || f == "flag-2"),
+            hash_fallback: flags
+                .iter()
+                .any(|f| f.ends_with("-fallback") || f == "flag-1"),
             one_packet: self.has('o'),
         })
     }
 }
 
-/// `ADDRESS`, `ADDRESS:PORT`, `[ADDRESS]:PORT`.
-fn address(text: &str) -> Option<(IpAddr, Option<u16>)> {
-    if let Ok(whole) = text.parse::<SocketAddr>() {
-        return Some((whole.ip(), Some(whole.port())));
-    }
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|t| t.strip_suffix(']'))
-        .unwrap_or(text);
-    Some((bare.parse().ok()?, None))
+/// `HOST`, `HOST:PORT`, `[HOST]:PORT`, ports by number or name.
+fn address(text: &str, protocol: &str) -> Option<(IpAddr, Option<u16>)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once("]:")?;
+            (host, Some(port))
+        }
+        None if text.parse::<IpAddr>().is_ok() => (text, None),
+        None => text
+            .split_once(':')
+            .map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = match port {
+        None => None,
+        Some(number) if number.starts_with(|c: char| c.is_ascii_digit()) => {
+            Some(number.parse().ok()?)
+        }
+        Some(name) => Some(names::port(name, protocol)?),
+    };
+    let ip = match host.parse() {
+        Ok(ip) => ip,
+        // As ipvsadm: a name server may be asked.
+        Err(_) => {
+            let mut all = (host, 0).to_socket_addrs().ok()?;
+            all.find(SocketAddr::is_ipv4)?.ip()
+        }
+    };
+    Some((ip, port))
 }
 
 /// Reads a command line as ipvsadm would; none at all lists.
 pub fn parse(args: &[String]) -> Result<Verb, Refused> {
     let mut found = split(args)?.into_iter();
     let Some((first, _)) = found.next() else {
-        return Ok(Verb::List { service: None });
+        return Ok(Verb::List {
+            service: None,
+            style: Style::default(),
+        });
     };
     let Some((letter, _, command, must, may)) = COMMANDS.iter().find(|c| c.0 == first) else {
         return try_help();
     };
     let options = Options(found.collect());
+    if *letter == SET {
+        return timeouts(&options).map(Verb::Change);
+    }
     for (at, (letter, _)) in options.0.iter().enumerate() {
+        if *letter == '6' && !options.0.iter().take(at).any(|(l, _)| *l == 'f') {
+            return wrong("-6 used before -f\n");
+        }
         let name = name_of(*letter);
         if options.0.iter().take(at).any(|(l, _)| name_of(*l) == name) {
             return wrong(format!("multiple '{name}' options specified"));
@@ -155,15 +203,39 @@ pub fn parse(args: &[String]) -> Result<Verb, Refused> {
             ));
         }
     }
+    if matches!(letter, 'L' | 'l') {
+        conflicts(&options)?;
+    }
+    if options.has('P') {
+        return Err(Refused {
+            words: "Scheduler or persistence engine not found".into(),
+            status: 255,
+        });
+    }
     let service = options.service()?;
     let named = service.map(|(protocol, address)| format!("{protocol} {address}"));
     let virtual_server = named.clone().unwrap_or_default();
     let request = match letter {
-        'L' | 'l' if options.has('c') => return Ok(Verb::Connections),
-        'L' | 'l' if options.has('T') => return Ok(Verb::Stats),
-        'L' | 'l' if options.has('H') => return Ok(Verb::Thresholds),
-        'L' | 'l' => return Ok(Verb::List { service: named }),
-        'S' => return Ok(Verb::Save),
+        'L' | 'l' if options.has('c') => return Ok(Verb::Connections(options.style())),
+        'L' | 'l' if options.has('O') => return Ok(Verb::Timeouts),
+        'L' | 'l' if options.has('D') => return Ok(Verb::Daemons),
+        'L' | 'l' => {
+            return Ok(Verb::List {
+                service: named,
+                style: options.style(),
+            });
+        }
+        'S' => return Ok(Verb::Save(options.style())),
+        'v' => return Ok(Verb::Version),
+        'h' => return Ok(Verb::Help),
+        c if c.is_control() => {
+            return Err(Refused {
+                words:
+                    "there is no such daemon: a twin has the flows by run's --sync and --sync-peer"
+                        .into(),
+                status: 255,
+            });
+        }
         'R' => return Ok(Verb::Restore),
         'C' => Request::Clear,
         'Z' => Request::Zero {
@@ -203,7 +275,9 @@ fn server(
     virtual_server: String,
     service: SocketAddr,
 ) -> Result<Request, Refused> {
-    let Some((ip, port)) = options.value('r').and_then(address) else {
+    let protocol = virtual_server.split(' ').next().unwrap_or("tcp");
+    let server = options.value('r').and_then(|text| address(text, protocol));
+    let Some((ip, port)) = server else {
         return wrong("illegal real server address[:port] specified");
     };
     let port = port.unwrap_or(service.port());
@@ -214,6 +288,7 @@ fn server(
             port,
         });
     }
+    tunnel(options)?;
     let forwarding = match () {
         () if options.has('i') => "TUN",
         () if options.has('m') => "NAT",
@@ -230,11 +305,7 @@ fn server(
     };
     let weight = options.number('w', WEIGHT_MAX, 1, "weight")?;
     let conns_max = options.number('x', u32::MAX, 0, "u_threshold")?;
-    if options.number('y', u32::MAX, 0, "l_threshold")? != 0 {
-        return wrong(
-            "-y is not supported: a full server gets connections again as soon as one ends",
-        );
-    }
+    let conns_min = options.number('y', u32::MAX, 0, "l_threshold")?;
     let forwarding = Some(forwarding.to_string());
     Ok(match letter {
         'a' => Request::Add {
@@ -244,6 +315,7 @@ fn server(
             weight,
             forwarding,
             conns_max,
+            conns_min,
         },
         _ => Request::EditServer {
             virtual_server,
@@ -252,8 +324,86 @@ fn server(
             weight,
             forwarding,
             conns_max,
+            conns_min,
         },
     })
+}
+
+/// Only IPIP has no further terms; the others are not there.
+fn tunnel(options: &Options) -> Result<(), Refused> {
+    let more = options.0.iter().find(|(l, _)| matches!(l, 'Y' | '2'..='5'));
+    let Some((letter, kind)) = more else {
+        return Ok(());
+    };
+    if !options.has('i') {
+        return wrong("Tunnel options conflict with forward method");
+    }
+    match (letter, kind.as_deref()) {
+        ('Y', Some("ipip")) => Ok(()),
+        ('Y', Some("gue" | "gre")) | ('2'..='5', _) => {
+            wrong("tunnels are IPIP only: say --tun-type ipip, or nothing")
+        }
+        _ => wrong("illegal tunnel type specified"),
+    }
+}
+
+/// `--set TCP TCPFIN UDP`, seconds; 0 leaves one as it is.
+fn timeouts(options: &Options) -> Result<Request, Refused> {
+    let mut seconds = [0; 3];
+    if let Some((letter, _)) = options.0.iter().find(|(l, _)| *l != SET) {
+        return wrong(format!(
+            "Illegal '{}' option with the 'set' command",
+            name_of(*letter)
+        ));
+    }
+    let given: Vec<&str> = options.0.iter().filter_map(|(_, v)| v.as_deref()).collect();
+    if given.len() != seconds.len() {
+        return wrong("--set option requires 3 timeout values");
+    }
+    for (to, text) in seconds.iter_mut().zip(given) {
+        *to = match text.parse() {
+            Ok(s) if s <= TIMEOUT_MAX_S => s,
+            _ => return wrong(format!("invalid timeout value `{text}' specified")),
+        };
+    }
+    let [tcp_s, tcp_fin_s, udp_s] = seconds;
+    Ok(Request::Timeouts {
+        tcp_s,
+        tcp_fin_s,
+        udp_s,
+    })
+}
+
+/// What a listing cannot be at once.
+fn conflicts(options: &Options) -> Result<(), Refused> {
+    const APART: [(char, char); 6] = [
+        ('t', 'c'),
+        ('O', 't'),
+        ('D', 't'),
+        ('O', 'c'),
+        ('D', 'c'),
+        ('D', 'O'),
+    ];
+    let has = |letter| {
+        let name = name_of(letter);
+        options.0.iter().any(|(l, _)| name_of(*l) == name)
+    };
+    for (one, other) in APART {
+        if has(one) && has(other) {
+            return wrong(format!(
+                "The option '{}' conflicts with the '{}' option in the 'list' command",
+                name_of(one),
+                name_of(other)
+            ));
+        }
+    }
+    let numbers = ['T', 'V', 'H'].into_iter().any(has);
+    if numbers && ['c', 'O', 'D'].into_iter().any(has)
+        || has('Q') && ['O', 'D'].into_iter().any(has)
+    {
+        return wrong("options conflicts in the list command");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ impl Work {
         match request {
             Request::Show => Ok(self.show()),
             Request::Flows { limit } => Ok(self.show_flows(limit)),
+            Request::PersistentConnections => Ok(self.persistent()),
             Request::Reload => self
                 .reload()
                 .map(|()| json!("reloaded"))
@@ -44,9 +45,12 @@ impl Work {
                     .iter()
                     .map(|m| {
                         let counts = director.map(|d| d.server_counts(&p.name, m.ip, m.port)).unwrap_or_default();
-                        let next_hop = director.and_then(|d| d.egress(m.ip)).map(|e| e.next_hop.map(|b| format!("{b:02x}")).join(":"));
+                        let next_hop = director.and_then(|d| d.egress(m.ip)).map(|e| match e.local {
+                            true => "this host".to_string(),
+                            false => e.next_hop.map(|b| format!("{b:02x}")).join(":"),
+                        });
                         json!({
-                            "address": m.ip, "port": m.port, "forwarding": m.forwarding.name(), "weight": m.weight, "up": m.up, "conns_max": m.conns_max,
+                            "address": m.ip, "port": m.port, "forwarding": m.forwarding.name(), "weight": m.weight, "up": m.up, "conns_max": m.conns_max, "conns_min": m.conns_min,
                             "next_hop": next_hop, "active": counts.active, "inactive": counts.inactive,
                             "connections": counts.tally.connections, "packets": counts.tally.packets, "bytes": counts.tally.bytes,
                         })
@@ -69,10 +73,27 @@ impl Work {
             .unwrap_or_default()
             .into_iter()
             .collect();
+        let settings = self.settings();
+        let timeouts_s = super::TIMEOUTS_SET.map(|at| settings.timeout_s[at]);
         json!({
+            "flows_max": 1u64 << self.options.conn_tab_bits, "timeouts_s": timeouts_s,
             "virtual_servers": virtual_servers, "routers": self.routers.show(), "bfd": self.bfds.show(), "counters": counters,
             "flows": self.flows, "checks": self.checks.count(), "interfaces": self.attached,
         })
+    }
+
+    /// How many clients persistence holds at each server, by virtual server and server.
+    fn persistent(&self) -> Value {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, ip, port) in self
+            .director
+            .iter()
+            .flat_map(|d| d.persistent(now_us() * 1000))
+        {
+            let server = std::net::SocketAddr::new(ip, port);
+            *counts.entry(format!("{name} {server}")).or_default() += 1;
+        }
+        json!(counts)
     }
 
     fn show_flows(&self, limit: usize) -> Value {
@@ -80,7 +101,7 @@ impl Work {
             return json!([]);
         };
         let now = now_us() * 1000;
-        let timeouts = super::settings(&self.options, &self.config).timeout_s;
+        let timeouts = self.settings().timeout_s;
         let servers = director.servers_by_slot();
         let flows: Vec<Value> = director
             .programs

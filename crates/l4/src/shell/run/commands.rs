@@ -61,6 +61,14 @@ fn host(ip: std::net::IpAddr) -> Result<(), String> {
     }
 }
 
+/// As the kernel's IPVS answers.
+fn limits(conns_max: u32, conns_min: u32) -> Result<(), String> {
+    match conns_min > conns_max {
+        true => Err("Numerical result out of range".into()),
+        false => Ok(()),
+    }
+}
+
 impl Work {
     /// Carries out what changes virtual servers or servers.
     pub(super) fn obey(&mut self, request: Request) -> Answer {
@@ -83,12 +91,15 @@ impl Work {
                 weight,
                 forwarding,
                 conns_max,
+                conns_min,
             } => self.change(&virtual_server, SERVICE_UNDEFINED, |pool| {
                 let m = pool.member(ip, port).ok_or(NO_SERVER)?;
+                limits(conns_max, conns_min)?;
                 if let Some(name) = forwarding {
                     m.forwarding = forwarding_of(&name)?;
                 }
-                (m.weight, m.conns_max, m.weight_by_command) = (weight, conns_max, true);
+                (m.weight, m.weight_by_command) = (weight, true);
+                (m.conns_max, m.conns_min) = (conns_max, conns_min);
                 Ok(())
             }),
             Request::Add {
@@ -98,9 +109,11 @@ impl Work {
                 weight,
                 forwarding,
                 conns_max,
+                conns_min,
             } => {
                 self.change(&virtual_server, SERVICE_UNDEFINED, |pool| {
                     host(ip)?;
+                    limits(conns_max, conns_min)?;
                     if pool.member(ip, port).is_some() {
                         return Err(SERVER_EXISTS.into());
                     }
@@ -114,6 +127,7 @@ impl Work {
                         forwarding,
                         weight,
                         conns_max,
+                        conns_min,
                         inhibit: false,
                         up: true,
                         by_command: true,
@@ -167,7 +181,26 @@ impl Work {
                 }
                 Ok(json!("done"))
             }
-            Request::Show | Request::Flows { .. } | Request::Reload => Ok(json!("done")),
+            Request::Timeouts {
+                tcp_s,
+                tcp_fin_s,
+                udp_s,
+            } => {
+                for (to, s) in self.timeouts_s.iter_mut().zip([tcp_s, tcp_fin_s, udp_s]) {
+                    *to = Some(s).filter(|s| *s > 0).or(*to);
+                }
+                let settings = self.settings();
+                if let Some(director) = &mut self.director {
+                    director
+                        .set_settings(settings)
+                        .map_err(|e| format!("{e:#}"))?;
+                }
+                Ok(json!("done"))
+            }
+            Request::Show
+            | Request::Flows { .. }
+            | Request::PersistentConnections
+            | Request::Reload => Ok(json!("done")),
         }
     }
 
@@ -232,7 +265,7 @@ impl Work {
         }
         let pool = Pool::by_command(vip, terms_of(terms)?);
         if self.director.is_none() {
-            let opened = open_director(&self.options, &self.config);
+            let opened = open_director(&self.options, self.settings());
             self.director = Some(opened.map_err(|e| format!("{e:#}"))?);
             self.attach().map_err(|e| format!("{e:#}"))?;
         }

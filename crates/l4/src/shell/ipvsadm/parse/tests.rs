@@ -11,19 +11,50 @@ fn check(line: &str, expect: Request) {
 
 #[test]
 fn fingers_are_understood() {
+    let numeric = Style {
+        numeric: true,
+        ..Style::default()
+    };
+    let view = |view, style| Verb::List {
+        service: None,
+        style: Style { view, ..style },
+    };
     let list = |service: Option<&str>| Verb::List {
         service: service.map(String::from),
+        style: numeric,
     };
     for (line, expect) in [
-        ("", list(None)),
+        ("", view(View::Plain, Style::default())),
+        ("-L", view(View::Plain, Style::default())),
         ("-L -n", list(None)),
         ("-ln", list(None)),
         ("-L -n -t 10.0.0.1:80", list(Some("tcp 10.0.0.1:80"))),
-        ("-L -n --stats", Verb::Stats),
-        ("-Lnc", Verb::Connections),
-        ("-L -c -n", Verb::Connections),
-        ("--list --thresholds", Verb::Thresholds),
-        ("-S -n", Verb::Save),
+        ("-L -n --stats --rate", view(View::Stats, numeric)),
+        ("-ln --rate", view(View::Rate, numeric)),
+        (
+            "-L --persistent-conn",
+            view(View::PersistentConnections, Style::default()),
+        ),
+        ("-L -n --tun-info --sort", view(View::TunnelInfo, numeric)),
+        ("-L --timeout", Verb::Timeouts),
+        ("-L --daemon", Verb::Daemons),
+        ("--version", Verb::Version),
+        ("-h", Verb::Help),
+        (
+            "--set 900 0 30",
+            Verb::Change(Request::Timeouts {
+                tcp_s: 900,
+                tcp_fin_s: 0,
+                udp_s: 30,
+            }),
+        ),
+        ("-Lnc", Verb::Connections(numeric)),
+        ("-L -c -n", Verb::Connections(numeric)),
+        (
+            "--list --thresholds",
+            view(View::Thresholds, Style::default()),
+        ),
+        ("-S -n", Verb::Save(numeric)),
         ("-R", Verb::Restore),
         ("-C", Verb::Change(Request::Clear)),
         (
@@ -87,6 +118,7 @@ fn servers_have_ipvsadm_s_defaults() {
         weight,
         forwarding: Some(forwarding.into()),
         conns_max,
+        conns_min: 0,
     };
     let service = "-a -t 10.0.0.1:80";
     check(&format!("{service} -r 10.0.0.2"), add(80, 1, "DR", 0));
@@ -108,6 +140,7 @@ fn servers_have_ipvsadm_s_defaults() {
             weight: 0,
             forwarding: Some("TUN".into()),
             conns_max: 0,
+            conns_min: 0,
         },
     );
     check(
@@ -202,7 +235,65 @@ fn what_is_wrong_is_refused_with_ipvsadm_s_words() {
             2,
         ),
         ("-w 3", help, 255),
-        ("-X", help, 255),
+        ("-X", "-X: unknown option", 255),
+        ("-L --foo", "--foo: unknown option", 255),
+        (
+            "-a -t 10.0.0.1:80 -r 10.0.0.2 -w",
+            "-w: missing argument",
+            255,
+        ),
+        (
+            "-A -t [fd00::7] -p 3",
+            "illegal virtual server address[:port] specified",
+            2,
+        ),
+        (
+            "-A -t 10.1.0.2:nosuch -p",
+            "illegal virtual server address[:port] specified",
+            2,
+        ),
+        ("-A 10.1.0.1:80", "unexpected argument 10.1.0.1:80", 2),
+        ("-L -6", "-6 used before -f\n", 2),
+        ("-L -h", "invalid option `-h'", 2),
+        ("--set 1", "--set option requires 3 timeout values", 2),
+        ("--set a b c", "invalid timeout value `a' specified", 2),
+        ("--set 1 2 3 4", "unexpected argument 4", 2),
+        (
+            "--set 1 2 3 -n",
+            "Illegal 'numeric' option with the 'set' command",
+            2,
+        ),
+        (
+            "-S -n -x 3",
+            "Illegal 'u-threshold' option with the 'save' command",
+            2,
+        ),
+        (
+            "-A -t 10.1.0.1:80 --pe sip",
+            "Scheduler or persistence engine not found",
+            255,
+        ),
+        (
+            "-a -t 10.1.0.1:80 -r 10.0.0.2 -g --tun-type ipip",
+            "Tunnel options conflict with forward method",
+            2,
+        ),
+        (
+            "-a -t 10.1.0.1:80 -r 10.0.0.2 -i --tun-type bogus",
+            "illegal tunnel type specified",
+            2,
+        ),
+        (
+            "-L -t 10.1.0.1:80 -c",
+            "The option 'service-address' conflicts with the 'connection' option in the 'list' command",
+            2,
+        ),
+        (
+            "-L --daemon --timeout",
+            "The option 'daemon' conflicts with the 'timeout' option in the 'list' command",
+            2,
+        ),
+        ("-L -c --stats", "options conflicts in the list command", 2),
         ("-r 10.0.0.2:80 -e -t 10.1.0.1:80 -w 0", help, 255),
     ] {
         let expect = Refused {
@@ -211,7 +302,7 @@ fn what_is_wrong_is_refused_with_ipvsadm_s_words() {
         };
         assert_eq!(read(line), Err(expect), "{line}");
     }
-    for line in ["-A -f 1", "-a -t 10.0.0.1:80 -r 10.0.0.2 -y 5"] {
+    for line in ["-A -f 1", "-a -t 10.0.0.1:80 -r 10.0.0.2 -i --tun-type gue"] {
         assert_eq!(read(line).unwrap_err().status, 2, "{line}");
     }
 }
@@ -220,7 +311,11 @@ fn what_is_wrong_is_refused_with_ipvsadm_s_words() {
 fn usage_names_every_command_and_option() {
     let text = usage();
     for (letter, long, _, _, _) in COMMANDS.iter().filter(|c| c.0 != 'l') {
-        assert!(text.contains(&format!("  -{letter}, --{long} ")), "{long}");
+        let line = match letter.is_control() {
+            true => format!("  --{long}"),
+            false => format!("  -{letter}, --{long}"),
+        };
+        assert!(text.contains(&line), "{long}");
     }
     for (letter, long, _, _) in words::OPTIONS {
         let there = text.contains(&format!("-{letter}")) || text.contains(&format!("--{long}"));
