@@ -119,7 +119,10 @@ pub fn measure(load: Load, proxy: &mut Running, cpus: &CpuList, span: Span) -> R
     proxy.process.check_alive()?;
     let span_s = (after.at - before.at).as_secs_f64();
     let done = after.done.requests - before.done.requests;
-    if after.done.requests == 0 && after.done.bytes == 0 && !crate::sys::interrupted() {
+    if done == 0 && crate::sys::interrupted() {
+        bail!("interrupted");
+    }
+    if after.done.requests == 0 && after.done.bytes == 0 {
         bail!(
             "{} answered nothing in {span_s:.1} s ({} errors)",
             proxy.peer.name(),

@@ -32,9 +32,13 @@ fn sysctl(
     parse: fn(&str) -> Option<u64>,
 ) -> Finding {
     let path = format!("proc/sys/{name}");
-    let Some(found) = host.read(&path).and_then(|text| parse(&text)) else {
+    let text = host.read(&path).unwrap_or_default();
+    let Some(found) = parse(&text) else {
         return Finding::absent("no such setting");
     };
+    // The command never makes worse what is more than wanted.
+    let enough = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let value = if found >= least { &enough } else { value };
     Finding {
         found: show(found),
         wanted: format!(">= {}", show(least)),

@@ -36,9 +36,13 @@ pub fn run(plan: &Plan) -> Result<Report> {
     );
     let stand = plan.stand(None)?;
     let mut data = Vec::new();
-    conns(plan, &stand, &mut report, &mut data);
-    idle(plan, &stand, &mut report, &mut data);
-    slow(plan, &stand, &mut report, &mut data);
+    for part in [conns, idle, slow] {
+        if crate::sys::interrupted() {
+            report.interrupted = true;
+            break;
+        }
+        part(plan, &stand, &mut report, &mut data);
+    }
     let most = data.iter().filter(|d| d["aspect"] == "idle");
     let idle: Vec<_> = most.cloned().collect();
     let held = |peer: Peer| {
@@ -67,6 +71,9 @@ fn conns(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>)
     let mut lines: Vec<(Peer, Vec<(f64, f64)>)> =
         plan.peers.iter().map(|&p| (p, Vec::new())).collect();
     for conns in CONNS {
+        if crate::sys::interrupted() {
+            break;
+        }
         telling(&format!("limits: {conns} connections"));
         let (mut row, mut rate_row) = (vec![conns.to_string()], vec![conns.to_string()]);
         for (peer, points) in &mut lines {

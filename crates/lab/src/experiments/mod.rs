@@ -188,9 +188,11 @@ pub fn per_cpu_second(cost_us: f64) -> String {
     cell(Some(1e6 / cost_us), show_count)
 }
 
-/// Tells on standard error what is measured now.
+/// Tells on standard error what is measured now; after a signal nothing is.
 pub fn telling(text: &str) {
-    eprintln!("{text}");
+    if !crate::sys::interrupted() {
+        eprintln!("{text}");
+    }
 }
 
 /// The `us sy id` cells of a sample: the proxy's CPUs in per cent.

@@ -78,6 +78,10 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let mut data = Vec::new();
     let mut costs = Vec::new();
     for step in steps() {
+        if crate::sys::interrupted() {
+            report.interrupted = true;
+            break;
+        }
         let stand = plan.stand(Some((1500, 1500)))?;
         let mut table = Table::new(&[
             "proxy",

@@ -48,6 +48,10 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let stand = plan.stand(None)?;
     let mut large: Vec<(Peer, &str, f64)> = Vec::new();
     for size in SIZES {
+        if crate::sys::interrupted() {
+            report.interrupted = true;
+            break;
+        }
         let mut table = Table::new(&[
             "proxy",
             "way",

@@ -123,6 +123,10 @@ pub fn run(plan: &Plan) -> Result<Report> {
     let span = plan.span(Duration::from_secs(10), Duration::from_millis(500));
     let mut data = Vec::new();
     for aspect in aspects(plan) {
+        if crate::sys::interrupted() {
+            report.interrupted = true;
+            break;
+        }
         telling(&format!("workers: {}", aspect.title));
         let mut rows = Vec::new();
         for &peer in &plan.peers {
