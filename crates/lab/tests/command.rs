@@ -108,6 +108,10 @@ fn what_is_missing_is_named() {
         "cannot read /nowhere",
     );
     check(&["relay", "1", "--cpus", "900"], "cannot run on CPU 900");
+    check(
+        &["compare", "-p", "relay", "-o", "/proc/nowhere"],
+        "cannot write into /proc/nowhere: no such file or directory",
+    );
 }
 
 #[test]

@@ -96,6 +96,24 @@ fn a_server_that_never_answers_shows_in_the_open_loop() {
 }
 
 #[test]
+fn a_request_is_given_up_after_its_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = listener.local_addr().unwrap();
+    let report = run(&Options {
+        timeout: Duration::from_millis(50),
+        duration: Some(Duration::from_millis(900)),
+        ..options(target, "/", false)
+    });
+    assert_eq!(report.counts.requests, 0);
+    assert!(
+        report.counts.errors.timeout >= 2,
+        "{:?}",
+        report.counts.errors
+    );
+    assert!(report.counts.latency.min() >= 50_000_000);
+}
+
+#[test]
 fn the_rate_is_kept() {
     let origin = origin();
     let report = run(&Options {

@@ -215,18 +215,31 @@ fn split_url(url: &str) -> Result<(String, String)> {
     Ok((host.to_owned(), path))
 }
 
+/// The address of a host with or without port. Of several (`localhost` is often two) the first that takes connections.
 fn resolve(host: &str) -> Result<SocketAddr> {
-    use std::net::ToSocketAddrs;
-    let with_port = if host.parse::<IpAddr>().is_ok() || !host.contains(':') {
-        format!("{host}:80")
-    } else {
-        host.into()
-    };
-    let found = with_port
+    use std::net::{TcpStream, ToSocketAddrs};
+    const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+    let found: Vec<SocketAddr> = with_port(host)
         .to_socket_addrs()
         .with_context(|| format!("cannot resolve {host}"))?
-        .next();
-    found.with_context(|| format!("{host} has no address"))
+        .collect();
+    let takes = |addr: &&SocketAddr| TcpStream::connect_timeout(addr, ANSWER_TIMEOUT).is_ok();
+    let chosen = match found.as_slice() {
+        [_, _, ..] => found.iter().find(takes).or(found.first()),
+        few => few.first(),
+    };
+    chosen
+        .copied()
+        .with_context(|| format!("{host} has no address"))
+}
+
+/// A host with its port, which is 80 unless given.
+fn with_port(host: &str) -> String {
+    match host.parse::<std::net::Ipv6Addr>() {
+        Ok(ip) => format!("[{ip}]:80"),
+        Err(_) if host.ends_with(']') || !host.contains(':') => format!("{host}:80"),
+        Err(_) => host.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -243,5 +256,16 @@ mod tests {
         check("localhost?s=1", "localhost", "/?s=1");
         assert!(split_url("https://x/").is_err());
         assert!(split_url("http:///x").is_err());
+    }
+
+    #[test]
+    fn ports() {
+        let check = |host: &str, expect: &str| assert_eq!(with_port(host), expect);
+        check("h", "h:80");
+        check("h:8000", "h:8000");
+        check("127.0.0.1", "127.0.0.1:80");
+        check("[::1]", "[::1]:80");
+        check("[::1]:8000", "[::1]:8000");
+        check("::1", "[::1]:80");
     }
 }

@@ -246,6 +246,7 @@ fn scenario_help() -> String {
 
 impl CompareArgs {
     pub fn run(self) -> Result<ExitCode> {
+        crate::report::prepare(&self.out)?;
         let programs = Programs::from(self.programs);
         let peers = compare::available(&self.peers, &programs, |reason| {
             eprintln!("left out: {reason}")
@@ -278,14 +279,6 @@ impl CompareArgs {
         print!("{}", report.terminal());
         let page = report.write(&self.out)?;
         println!("written: {} and its .json", page.display());
-        let failed = outcome
-            .scenarios
-            .iter()
-            .any(|scenario| !scenario.failures.is_empty());
-        Ok(if failed {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        })
+        Ok(super::verdict(report.failed))
     }
 }

@@ -65,6 +65,10 @@ fn series_help() -> String {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Leaves NAME.html, NAME.json (every sample), NAME.md and its pictures (SVG, PNG) in the folder; 'all' adds index.html and results.md.\n\
+                        Exit status: 0 when everything was measured (after Ctrl-C too), 1 when something failed (the page says what), 2 for wrong arguments."
+)]
 pub struct ExperimentArgs {
     #[command(flatten)]
     plan: PlanArgs,
@@ -72,6 +76,7 @@ pub struct ExperimentArgs {
 
 impl PlanArgs {
     fn plan(&self) -> Result<Plan> {
+        crate::report::prepare(&self.out)?;
         let programs = Programs::from(self.programs.clone());
         let peers = compare::available(&self.peers, &programs, |reason| {
             eprintln!("left out: {reason}")
@@ -95,7 +100,7 @@ impl PlanArgs {
     fn finish(&self, report: &Report) -> Result<ExitCode> {
         print!("{}", report.terminal());
         println!("written: {}", report.write(&self.out)?.display());
-        Ok(ExitCode::SUCCESS)
+        Ok(super::verdict(report.failed))
     }
 }
 
@@ -135,7 +140,9 @@ impl ExperimentArgs {
             // One that fails leaves a page that says why; the others go on.
             let report = experiment(&plan).unwrap_or_else(|error| {
                 eprintln!("{name}: {error:#}");
-                Report::new(name, name, &format!("This experiment failed: {error:#}"))
+                let mut report = Report::new(name, name, "");
+                report.fail(format!("This experiment failed: {error:#}"));
+                report
             });
             report.write(&self.plan.out)?;
             reports.push(report);
@@ -156,7 +163,7 @@ impl ExperimentArgs {
             started.elapsed().as_secs_f64(),
             index.display()
         );
-        Ok(ExitCode::SUCCESS)
+        Ok(super::verdict(reports.iter().any(|report| report.failed)))
     }
 }
 

@@ -84,6 +84,15 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The exit status of what measures.
+fn verdict(failed: bool) -> ExitCode {
+    if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
 /// What clap has to say: help as it is, a mistake in one line.
 fn refuse(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;

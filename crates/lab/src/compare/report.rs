@@ -60,7 +60,7 @@ pub fn report(outcome: &Outcome, name: &str) -> Result<Report> {
             }
         }
         for (peer, reason) in &measured.failures {
-            report.text(format!("{} failed: {reason}", peer.name()));
+            report.fail(format!("{} failed: {reason}", peer.name()));
         }
         for rounds in &measured.peers {
             let text = format!(

@@ -121,7 +121,7 @@ pub fn try_measure(
         Err(error) => {
             let text = format!("{} failed at {what}: {error:#}", peer.name());
             eprintln!("  {text}");
-            report.text(text);
+            report.fail(text);
             None
         }
     }

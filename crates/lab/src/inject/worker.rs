@@ -30,6 +30,8 @@ use std::time::Instant;
 /// Pause before a failed connection is tried again: a dead target must not make the generator spin.
 const RETRY_NS: u64 = 50_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// All connections are looked at for their timeout: not more often than this.
+const EXPIRE_NS_MIN: u64 = 10_000_000;
 const STOP_TOKEN: u64 = u64::MAX;
 const TIMER_TOKEN: u64 = TOKENS_RESERVED;
 
@@ -173,8 +175,15 @@ impl Worker {
             .duration
             .map_or(u64::MAX, |d| d.as_nanos() as u64);
         let mut tick_ns = SECOND_NS;
+        let expire_each_ns =
+            (self.options.timeout.as_nanos() as u64 / 4).clamp(EXPIRE_NS_MIN, SECOND_NS);
+        let mut expire_ns = expire_each_ns;
         loop {
             let now_ns = self.now_ns();
+            if now_ns >= expire_ns {
+                self.expire(now_ns);
+                expire_ns = now_ns + expire_each_ns;
+            }
             // Before the end: the last second is told too.
             if now_ns >= tick_ns {
                 self.tick(now_ns);
@@ -184,7 +193,7 @@ impl Worker {
                 break;
             }
             self.schedule(now_ns)?;
-            let wake_ns = self.next_wake_ns().min(tick_ns).min(end_ns);
+            let wake_ns = self.next_wake_ns().min(tick_ns).min(expire_ns).min(end_ns);
             let timeout = self.arm(wake_ns)?;
             self.poll
                 .wait(&mut events, timeout)

@@ -34,6 +34,8 @@ pub struct Report {
     pub data: Value,
     /// The run was ended by a signal.
     pub interrupted: bool,
+    /// Something could not be measured; the blocks say what and why.
+    pub failed: bool,
 }
 
 /// A piece of a report.
@@ -194,6 +196,7 @@ impl Report {
             headlines: Vec::new(),
             data: Value::Null,
             interrupted: false,
+            failed: false,
         }
     }
 
@@ -264,6 +267,12 @@ impl Report {
         text
     }
 
+    /// Notes what could not be measured, and why.
+    pub fn fail(&mut self, text: impl Into<String>) {
+        self.failed = true;
+        self.text(text);
+    }
+
     /// Writes page, data and pictures into `dir`; returns the page's file.
     ///
     /// # Errors
@@ -292,6 +301,21 @@ impl Report {
         put(format!("{}.md", self.name), &self.markdown())?;
         put(format!("{}.html", self.name), &html::page(self))
     }
+}
+
+/// Makes the folder for reports, and sees that files can be made in it: before anything is measured.
+///
+/// # Errors
+/// When not, with its name.
+pub fn prepare(dir: &Path) -> Result<()> {
+    let probe = dir.join(".sluice-lab");
+    std::fs::create_dir_all(dir)
+        .and_then(|()| std::fs::write(&probe, ""))
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|error| {
+            let why = crate::net::plain_words(&error);
+            anyhow::anyhow!("cannot write into {}: {why}", dir.display())
+        })
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ pub fn measure(
     if let Err(error) = run {
         let text = format!("{}: {error:#}", work.title);
         telling(&format!("  {text}"));
-        report.text(text);
+        report.fail(text);
     }
     for series in &measured.series {
         if let Some((us, rate)) = median(cost(series)).zip(median(rate(series))) {

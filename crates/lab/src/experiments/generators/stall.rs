@@ -79,7 +79,7 @@ pub fn run(plan: &Plan, tools: &[Tool], report: &mut Report) -> Vec<Told> {
                 all.push(told);
             }
             Err(_) if crate::sys::interrupted() => report.interrupted = true,
-            Err(error) => report.text(format!("The stall, {}: {error:#}", told.who())),
+            Err(error) => report.fail(format!("The stall, {}: {error:#}", told.who())),
         }
     }
     all

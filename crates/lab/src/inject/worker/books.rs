@@ -22,8 +22,8 @@ impl Worker {
         );
     }
 
-    /// Once a second: give up what takes too long, hand over the counts.
-    pub(super) fn tick(&mut self, now_ns: u64) {
+    /// Gives up what takes too long.
+    pub(super) fn expire(&mut self, now_ns: u64) {
         let timeout_ns = self.options.timeout.as_nanos() as u64;
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
@@ -41,6 +41,11 @@ impl Worker {
                 self.pause(index, now_ns);
             }
         }
+    }
+
+    /// Once a second: hand over the counts.
+    pub(super) fn tick(&mut self, now_ns: u64) {
+        let timeout_ns = self.options.timeout.as_nanos() as u64;
         if self.second.requests > 0 {
             self.answered_ns = now_ns;
         }
