@@ -10,6 +10,7 @@ pub mod config;
 pub mod datapath;
 pub mod host;
 pub mod maglev;
+pub mod marks;
 pub mod netlink;
 pub mod pool;
 pub mod sched;

@@ -79,20 +79,34 @@ pub fn vips_of(vs: &VirtualServer, config: &Config) -> Vec<Vip> {
     let one = |ip, port| Vip { ip, port, protocol };
     match &vs.key {
         VirtualKey::Address(ip, port) => vec![one(*ip, *port)],
-        VirtualKey::Fwmark(_) => Vec::new(),
+        VirtualKey::Fwmark(mark) => {
+            // As in IPVS it is of one address family, its servers'.
+            let v6 = vs.real_servers.first().map(|r| r.address.is_ipv6());
+            let mut all = marked(config, *mark);
+            all.retain(|v| v6.is_none_or(|v6| v.ip.is_ipv6() == v6));
+            all
+        }
         VirtualKey::Group(name) => {
             let groups = config.groups.iter().filter(|g| g.name == *name);
-            let ranges = groups.flat_map(|g| &g.entries).filter_map(|e| match e {
-                GroupEntry::Range(first, last, port) => Some((*first, *last, *port)),
-                GroupEntry::Fwmark(_) => None,
-            });
-            ranges
-                .flat_map(|(first, last, port)| {
-                    range(first, last).into_iter().map(move |ip| one(ip, port))
+            let entries = groups.flat_map(|g| &g.entries);
+            entries
+                .flat_map(|e| match e {
+                    GroupEntry::Range(first, last, port) => {
+                        let all = range(*first, *last).into_iter();
+                        all.map(|ip| one(ip, *port)).collect()
+                    }
+                    GroupEntry::Fwmark(mark) => marked(config, *mark),
                 })
                 .collect()
         }
     }
+}
+
+fn marked(config: &Config, mark: u32) -> Vec<Vip> {
+    let targets = config.marks.targets(mark).into_iter();
+    targets
+        .map(|(ip, port, protocol)| Vip { ip, port, protocol })
+        .collect()
 }
 
 fn range(first: IpAddr, last: IpAddr) -> Vec<IpAddr> {

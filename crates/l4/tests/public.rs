@@ -25,7 +25,7 @@ const FILES: &[(&str, bool, Run)] = &[
     ("debian-sample-strict", false, Starts),
     ("dns-udp", true, Starts),
     ("dual-stack", true, Starts),
-    ("firewall-mark", true, Stops("virtual_server_group")),
+    ("firewall-mark", true, Starts),
     ("generated-instances", true, Starts),
     ("haproxy-pair", false, Starts),
     ("includes", true, Starts),

@@ -510,6 +510,85 @@ fn ipvsadm_s_verbs_edit_a_running_director() {
 }
 
 #[test]
+fn a_firewall_mark_stands_for_what_the_host_s_rules_name() {
+    privileged!();
+    if std::process::Command::new("nft")
+        .arg("-v")
+        .output()
+        .is_err()
+    {
+        eprintln!("skipped: nft is missing");
+        return;
+    }
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    let nft = |site: &Site, rules: &str| {
+        let table = format!(
+            "table ip marks\ndelete table ip marks\ntable ip marks {{\n chain pre {{\n type filter hook prerouting priority mangle;\n {rules}\n }}\n}}\n"
+        );
+        let file = site.lab.path("b.nft");
+        std::fs::write(&file, table).unwrap();
+        assert_eq!(site.lab.run("b", &format!("nft -f {file} 2>&1")), "");
+    };
+    nft(
+        &site,
+        &format!("ip daddr {VIP} tcp dport {{ 80, 443 }} meta mark set 7"),
+    );
+    let servers: String = V4
+        .iter()
+        .map(|s| format!(" real_server {s} 0 {{\n weight 1\n }}\n"))
+        .collect();
+    site.start(&format!(
+        "virtual_server fwmark 7 {{\n lb_algo rr\n lb_kind DR\n{servers}}}\n"
+    ));
+    assert_eq!(site.answers("10.0.0.100:80", 4), "dcdc");
+    let shown = |site: &Site| site.lab.show("b")["virtual_servers"][0]["addresses"].clone();
+    assert_eq!(
+        shown(&site),
+        serde_json::json!(["10.0.0.100:80", "10.0.0.100:443"])
+    );
+    let listed = site.command(&["ipvsadm", "-L", "-n", "-f", "7"]);
+    assert!(listed.contains("\nFWM  7 rr\n"), "{listed}");
+    site.command(&["ipvsadm", "-e", "-f", "7", "-r", "10.0.0.3", "-w", "0"]);
+    assert_eq!(site.answers("10.0.0.100:80", 2), "dd");
+    // The rules change; what commands did stays.
+    nft(
+        &site,
+        &format!(
+            "ip daddr {VIP} tcp dport 443 meta mark set 7\n ip saddr 10.0.0.1 meta mark set 7"
+        ),
+    );
+    site.lab
+        .wait("port 80 is marked no more", Duration::from_secs(20), |_| {
+            shown(&site) == serde_json::json!(["10.0.0.100:443"])
+        });
+    assert_eq!(site.answers("10.0.0.100:80", 1), "-");
+    site.lab.wait(
+        "what cannot be followed is told",
+        Duration::from_secs(8),
+        |lab| lab.log("b").contains("not followed: ip saddr 10.0.0.1"),
+    );
+    assert!(
+        site.command(&["ipvsadm", "-S", "-n"])
+            .contains("-a -f 7 -r 10.0.0.3:0 -g -w 0")
+    );
+    // And by commands alone.
+    site.command(&["ipvsadm", "-D", "-f", "7"]);
+    site.command(&["ipvsadm", "-A", "-f", "7", "-s", "rr"]);
+    site.command(&["ipvsadm", "-a", "-f", "7", "-r", "10.0.0.4"]);
+    assert_eq!(shown(&site), serde_json::json!(["10.0.0.100:443"]));
+    nft(
+        &site,
+        &format!("ip daddr {VIP} tcp dport 80 meta mark set 7"),
+    );
+    site.lab
+        .wait("port 80 is marked again", Duration::from_secs(20), |_| {
+            shown(&site) == serde_json::json!(["10.0.0.100:80"])
+        });
+    assert_eq!(site.answers("10.0.0.100:80", 2), "dd");
+}
+
+#[test]
 fn a_reload_applies_the_difference() {
     privileged!();
     let mut site = Site::new();

@@ -2,8 +2,8 @@
 //! difference between the file as it was and as it is. What the file says as before stays as commands left it; what it says
 //! anew is as the file says.
 
-use super::{Member, Pool, name_of, vips_of};
-use crate::config::model::{Config, Forwarding, Scheduler, VirtualKey, VirtualServer};
+use super::{Member, Pool, name_of};
+use crate::config::model::{Config, Forwarding, GroupEntry, Scheduler, VirtualKey, VirtualServer};
 use crate::datapath::director::Vip;
 use std::net::IpAddr;
 
@@ -58,10 +58,26 @@ impl Pool {
     pub fn by_command(vip: Vip, terms: Terms) -> Pool {
         let mut vs = VirtualServer::new(VirtualKey::Address(vip.ip, vip.port));
         vs.protocol = Some(vip.protocol);
-        let mut pool = Pool::new(&vs, &Config::default());
+        Pool::of_command(&vs, &Config::default(), terms)
+    }
+
+    /// The same for what a firewall mark stands for.
+    pub fn by_command_for_mark(mark: u32, config: &Config, terms: Terms) -> Pool {
+        Pool::of_command(&VirtualServer::new(VirtualKey::Fwmark(mark)), config, terms)
+    }
+
+    fn of_command(vs: &VirtualServer, config: &Config, terms: Terms) -> Pool {
+        let mut pool = Pool::new(vs, config);
         pool.terms = terms;
         pool.by_command = true;
         pool
+    }
+
+    pub fn mark(&self) -> Option<u32> {
+        match self.config.key {
+            VirtualKey::Fwmark(mark) => Some(mark),
+            _ => None,
+        }
     }
 
     /// Takes a server out for good: a reload of a file that says of it what it said brings it not back.
@@ -123,7 +139,15 @@ impl Pool {
 pub fn unchanged(vs: &VirtualServer, before: &Config, now: &Config) -> bool {
     let name = name_of(vs);
     let was = before.virtual_servers.iter().find(|o| name_of(o) == name);
-    was == Some(vs) && vips_of(vs, before) == vips_of(vs, now)
+    // What the host's rules mark is not the file's.
+    let group = |config: &Config| -> Vec<GroupEntry> {
+        let VirtualKey::Group(name) = &vs.key else {
+            return Vec::new();
+        };
+        let named = config.groups.iter().filter(|g| g.name == *name);
+        named.flat_map(|g| g.entries.clone()).collect()
+    };
+    was == Some(vs) && group(before) == group(now)
 }
 
 #[cfg(test)]

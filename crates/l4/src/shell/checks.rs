@@ -238,18 +238,23 @@ fn key(vs: &VirtualServer, rs: &RealServer, checker: &Checker, config: &Config) 
 fn addresses_of(vs: &VirtualServer, config: &Config) -> Vec<IpAddr> {
     match &vs.key {
         VirtualKey::Address(ip, _) => vec![*ip],
-        VirtualKey::Fwmark(_) => Vec::new(),
+        VirtualKey::Fwmark(mark) => marked(config, *mark),
         VirtualKey::Group(name) => config
             .groups
             .iter()
             .filter(|g| g.name == *name)
             .flat_map(|g| &g.entries)
-            .filter_map(|e| match e {
-                GroupEntry::Range(first, _, _) => Some(*first),
-                GroupEntry::Fwmark(_) => None,
+            .flat_map(|e| match e {
+                GroupEntry::Range(first, _, _) => vec![*first],
+                GroupEntry::Fwmark(mark) => marked(config, *mark),
             })
             .collect(),
     }
+}
+
+fn marked(config: &Config, mark: u32) -> Vec<IpAddr> {
+    let targets = config.marks.targets(mark);
+    targets.into_iter().map(|(ip, _, _)| ip).collect()
 }
 
 /// Probes for ever.

@@ -6,6 +6,7 @@ pub mod control;
 pub mod doctor;
 pub mod ipvsadm;
 pub mod mail;
+pub mod marks;
 pub mod metrics;
 pub mod neighbours;
 pub mod router;

@@ -4,6 +4,7 @@ use super::bfd::Bfds;
 use super::checks::{Checks, Report};
 use super::control::{self, Asked};
 use super::mail::Mailer;
+use super::marks;
 use super::neighbours::{Found, Neighbours, REFRESH_S};
 use super::routers::{Command, Notice, Options, Routers, now_us};
 use super::scripts::{self, FifoReaders, Trackers};
@@ -13,6 +14,7 @@ use crate::config::{self, Severity};
 use crate::datapath::layout::Settings;
 use crate::datapath::{Director, Mode, Sizes};
 use crate::host::Machine as Host;
+use crate::marks::Marks;
 use crate::netlink::Netlink;
 use crate::pool::{Event, Pool};
 use crate::vrrp::machine::State;
@@ -54,7 +56,7 @@ const REPORTS_MAX: usize = 4096;
 fn read(options: &RunOptions) -> Result<Arc<Config>> {
     let text = std::fs::read_to_string(&options.file)
         .with_context(|| format!("cannot read {}", options.file))?;
-    let (config, diagnostics) = config::parse(&Host, &options.file, &text, &options.config_id);
+    let (mut config, diagnostics) = config::parse(&Host, &options.file, &text, &options.config_id);
     let stops = |s: Severity| matches!(s, Severity::Error | Severity::Unsupported);
     for d in diagnostics.iter().filter(|d| !stops(d.severity)) {
         eprintln!("{d}");
@@ -67,6 +69,9 @@ fn read(options: &RunOptions) -> Result<Arc<Config>> {
             .map(ToString::to_string)
             .collect();
         bail!("{} cannot run:\n{}", options.file, why.join("\n"));
+    }
+    if !config.marks_used().is_empty() {
+        config.marks = marks::of_this_host();
     }
     Ok(Arc::new(config))
 }
@@ -83,6 +88,7 @@ pub fn run(options: RunOptions) -> Result<()> {
 mod answers;
 mod commands;
 mod events;
+mod marking;
 
 struct Work {
     options: RunOptions,
@@ -103,6 +109,8 @@ struct Work {
     flows: usize,
     /// Timeouts that a command has set, in the order of [`TIMEOUTS_SET`].
     timeouts_s: [Option<u32>; 3],
+    /// What has been said of marks.
+    said_of_marks: BTreeSet<String>,
 }
 
 /// The states whose timeouts can be set: established, after FIN, UDP.
@@ -117,6 +125,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     if let Some(address) = options.metrics {
         super::metrics::listen(address, request_sender).await?;
     }
+    let (marks_sender, mut marks) = mpsc::unbounded_channel::<Marks>();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -141,6 +150,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
         states: BTreeMap::new(),
         flows: 0,
         timeouts_s: [None; 3],
+        said_of_marks: BTreeSet::new(),
         trackers: Trackers::none(),
         mailer: Mailer::start(),
         fifo_readers: FifoReaders::start(&config),
@@ -215,7 +225,13 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
                     work.refresh();
                 }
             }
-            _ = sweep.tick() => work.sweep(),
+            _ = sweep.tick() => {
+                work.sweep();
+                work.ask_for_marks(&marks_sender);
+            }
+            Some(marks) = marks.recv() => if let Err(e) = work.take_marks(marks) {
+                println!("the marks could not be applied: {e:#}");
+            },
         }
     }
     println!("stopping");
@@ -360,6 +376,7 @@ impl Work {
     fn load(&mut self, config: Arc<Config>) -> Result<()> {
         self.take_pools(&config);
         self.config = config;
+        self.tell_of_marks();
         crate::check::http::forget_identities();
         self.bfds.apply(&self.config)?;
         self.checks.apply(&self.config, &self.bfds);

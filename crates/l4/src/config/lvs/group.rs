@@ -6,10 +6,9 @@ use crate::config::model::*;
 use crate::config::tree::Node;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why marks cannot be true here, and what does the same.
-pub(super) const NO_MARKS: &str = "a firewall mark cannot be seen here: nftables and iptables set marks on packets that XDP has passed to them, and this program \
-     forwards before. List what is marked in a virtual_server_group (lines of ADDRESS PORT, FIRST-LAST PORT or NETWORK/BITS PORT; without \
-     a port, with persistence, every port) and say 'virtual_server group NAME': its entries share servers and persistence, as those of a mark do";
+/// What is done about marks.
+pub(super) const MARKS: &str = "this program forwards before packets are marked: it reads the rules of iptables (mangle, PREROUTING) and nftables (prerouting) that set the \
+     mark, and serves the addresses, protocols and ports they name; a rule that asks for more is told of at the start and does nothing";
 
 /// `virtual_server_group NAME { ... }`: a list, one entry a line.
 pub fn group(cx: &mut Context<'_>, node: &Node) {
@@ -29,7 +28,7 @@ pub fn group(cx: &mut Context<'_>, node: &Node) {
         if word.text == "fwmark" {
             if let Some(mark) = e.number_u32(0..=u32::MAX) {
                 group.entries.push(GroupEntry::Fwmark(mark));
-                e.cx.report(Severity::Unsupported, Some(word.place()), NO_MARKS);
+                e.cx.report(Severity::Warning, Some(word.place()), MARKS);
             }
             continue;
         }
@@ -120,18 +119,12 @@ mod tests {
     use crate::config::{NoHost, Severity, accepted, parse, runnable};
 
     #[test]
-    fn a_mark_is_refused_with_what_does_the_same() {
-        let text =
-            "virtual_server fwmark 1 {\n lb_algo rr\n lb_kind DR\n real_server 10.0.0.3 {\n }\n}\n";
-        let (_, found) = parse(&NoHost, "t", text, "");
-        assert!(accepted(&found) && !runnable(&found));
-        let said = found.iter().find(|d| d.severity == Severity::Unsupported);
-        assert!(said.is_some_and(|d| d.message.contains("virtual_server_group")));
-        // The same as it proposes: two ports and a network share servers and persistence.
-        let text = "virtual_server_group G {\n 10.0.0.100 80\n 10.0.0.100 443\n 10.1.0.0/24 80\n}\n\
-                    virtual_server group G {\n lb_algo rr\n lb_kind DR\n protocol TCP\n persistence_timeout 60\n real_server 10.0.0.3 {\n }\n}\n";
+    fn a_mark_is_taken_with_a_word_on_it() {
+        let text = "virtual_server fwmark 1 {\n lb_algo rr\n lb_kind DR\n real_server 10.0.0.3 {\n }\n}\nvirtual_server_group G {\n 10.1.0.0/24 80\n fwmark 2\n}\n";
         let (config, found) = parse(&NoHost, "t", text, "");
-        assert!(runnable(&found), "{found:?}");
-        assert_eq!(config.groups[0].entries.len(), 3);
+        assert!(accepted(&found) && runnable(&found), "{found:?}");
+        let said = found.iter().filter(|d| d.severity == Severity::Warning);
+        assert_eq!(said.filter(|d| d.message.contains("iptables")).count(), 2);
+        assert_eq!(config.marks_used(), [1, 2]);
     }
 }

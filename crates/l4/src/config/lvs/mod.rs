@@ -225,7 +225,11 @@ pub static VIRTUAL_SERVER: &[Keyword<VirtualServer>] = &[
         "every UDP packet is scheduled by itself",
         |v, _| v.one_packet = true,
     ),
-    no_effect("ip_family", "inet|inet6", "only a fwmark service needs it"),
+    no_effect(
+        "ip_family",
+        "inet|inet6",
+        "a fwmark has what its rules name",
+    ),
     no_effect("snmp_name", "NAME", "there is no SNMP agent"),
     works(
         "smtp_alert",
@@ -376,7 +380,7 @@ pub fn virtual_server(cx: &mut Context<'_>, a_node: &Node) {
         }
     };
     if matches!(key, VirtualKey::Fwmark(_)) {
-        a.cx.report(Severity::Unsupported, Some(first.place()), group::NO_MARKS);
+        a.cx.report(Severity::Warning, Some(first.place()), group::MARKS);
     }
     let mut vs = VirtualServer::new(key);
     block(a.block(), VIRTUAL_SERVER, &mut vs, a.cx, "virtual_server");

@@ -3,6 +3,7 @@
 //! Options left out are `None` where another block supplies the default (virtual server, real server, checker);
 //! [`super::resolve`] fills in the rest.
 
+use crate::marks::Marks;
 use std::net::Ipv4Addr;
 
 mod bfd;
@@ -34,6 +35,24 @@ pub struct Config {
     pub static_addresses: Vec<VirtualAddress>,
     pub static_routes: Vec<Route>,
     pub static_rules: Vec<Rule>,
+    /// What the firewall marks of virtual servers stand for: not the file's, the shell fills it in.
+    pub marks: Marks,
+}
+
+impl Config {
+    /// The marks that virtual servers and groups name.
+    pub fn marks_used(&self) -> Vec<u32> {
+        let servers = self.virtual_servers.iter().filter_map(|v| match v.key {
+            VirtualKey::Fwmark(mark) => Some(mark),
+            _ => None,
+        });
+        let entries = self.groups.iter().flat_map(|g| &g.entries);
+        let entries = entries.filter_map(|e| match e {
+            GroupEntry::Fwmark(mark) => Some(*mark),
+            GroupEntry::Range(..) => None,
+        });
+        servers.chain(entries).collect()
+    }
 }
 
 /// `global_defs`.

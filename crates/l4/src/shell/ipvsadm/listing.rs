@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Debug)]
 pub struct Service<'a> {
     vs: &'a Value,
+    /// A firewall mark in place of an address.
+    mark: Option<u64>,
     pub protocol: String,
     pub address: SocketAddr,
     /// As it is written.
@@ -88,10 +90,27 @@ pub fn services<'a>(show: &'a Value, before: Option<&Value>, style: Style) -> Ve
     };
     let mut all = Vec::new();
     for vs in items(show, "virtual_servers") {
-        let (name, protocol) = (text(vs, "name"), text(vs, "protocol"));
-        let addresses = items(vs, "addresses").filter_map(|a| a.as_str()?.parse().ok());
+        let name = text(vs, "name");
+        let mark = vs.get("fwmark").and_then(Value::as_u64);
+        let protocol = match mark {
+            Some(_) => "FWM".to_string(),
+            None => text(vs, "protocol"),
+        };
+        let addresses: Vec<SocketAddr> = match mark {
+            // Of one family, as its servers are.
+            Some(_) => {
+                let first = items(vs, "servers").find_map(server_address);
+                let any = first.map_or(IpAddr::from([0; 4]), |a| match a {
+                    SocketAddr::V4(_) => IpAddr::from([0; 4]),
+                    SocketAddr::V6(_) => IpAddr::from([0; 16]),
+                });
+                vec![SocketAddr::new(any, 0)]
+            }
+            None => items(vs, "addresses")
+                .filter_map(|a| a.as_str()?.parse().ok())
+                .collect(),
+        };
         for address in addresses {
-            let address: SocketAddr = address;
             let up = items(vs, "servers").filter(|s| s.get("up") == Some(&Value::Bool(true)));
             let servers = up.filter_map(|s| {
                 let at = server_address(s)?;
@@ -113,7 +132,12 @@ pub fn services<'a>(show: &'a Value, before: Option<&Value>, style: Style) -> Ve
             all.push(Service {
                 vs,
                 address,
-                shown: names.address(address.ip(), address.port(), &protocol),
+                shown: match (mark, address.is_ipv6()) {
+                    (Some(mark), false) => mark.to_string(),
+                    (Some(mark), true) => format!("{mark} IPv6"),
+                    (None, _) => names.address(address.ip(), address.port(), &protocol),
+                },
+                mark,
                 flow: flow(name.clone(), vs),
                 servers,
                 protocol: protocol.clone(),
@@ -123,7 +147,10 @@ pub fn services<'a>(show: &'a Value, before: Option<&Value>, style: Style) -> Ve
     if !style.unsorted {
         // TCP (6), UDP (17), SCTP (132): its names happen not to be in that order.
         let rank = |p: &str| ["TCP", "UDP", "SCTP"].iter().position(|n| *n == p);
-        all.sort_by_key(|s| (s.address.is_ipv6(), rank(&s.protocol), s.address));
+        all.sort_by_key(|s| {
+            let rank = rank(&s.protocol);
+            (s.mark, s.address.is_ipv6(), rank, s.address)
+        });
     }
     all
 }
@@ -182,9 +209,10 @@ pub fn all(services: &[Service<'_>], style: Style, size: u64) -> String {
 
 /// `ipvsadm -L -t ADDRESS:PORT`; the name is `tcp ADDRESS:PORT`.
 pub fn one(services: &[Service<'_>], style: Style, name: &str) -> Option<String> {
-    let service = services
-        .iter()
-        .find(|s| format!("{} {}", s.protocol.to_ascii_lowercase(), s.address) == name)?;
+    let service = services.iter().find(|s| match s.mark {
+        Some(mark) => format!("fwm {mark}") == name,
+        None => format!("{} {}", s.protocol.to_ascii_lowercase(), s.address) == name,
+    })?;
     let mut out = head(style.view).to_string();
     entry(&mut out, service, style);
     Some(out)
@@ -352,9 +380,10 @@ pub fn save(services: &[Service<'_>]) -> String {
         let kind = match service.protocol.as_str() {
             "UDP" => "-u",
             "SCTP" => "--sctp-service",
+            "FWM" => "-f",
             _ => "-t",
         };
-        let address = &service.shown;
+        let address = &service.shown.replace(" IPv6", " -6");
         let _ = write!(out, "-A {kind} {address} -s {}", text(vs, "scheduler"));
         if let Some(s) = vs.get("persistence_s").and_then(Value::as_u64) {
             let _ = write!(out, " -p {s}");

@@ -18,6 +18,12 @@ const TIMEOUT_MAX_S: u32 = 86400 * 31;
 const WEIGHT_MAX: u32 = 65535;
 const DEFAULT_SCHEDULER: &str = "wlc";
 
+/// A virtual server as it is named to the director, and its address; of a mark, any of its family.
+struct Named {
+    name: String,
+    address: SocketAddr,
+}
+
 /// The options of one command line.
 struct Options(Vec<(char, Option<String>)>);
 
@@ -42,17 +48,29 @@ impl Options {
     }
 
     /// Protocol and address of the virtual server.
-    fn service(&self) -> Result<Option<(&'static str, SocketAddr)>, Refused> {
-        if self.has('f') {
-            return wrong(
-                "firewall marks are not seen: XDP looks at packets before anything could mark them",
-            );
+    fn service(&self) -> Result<Option<Named>, Refused> {
+        if let Some(text) = self.value('f') {
+            let any = match self.has('6') {
+                true => IpAddr::from([0; 16]),
+                false => IpAddr::from([0; 4]),
+            };
+            return match text.parse::<u32>() {
+                Ok(mark) if mark > 0 => Ok(Some(Named {
+                    name: format!("fwm {mark}"),
+                    address: SocketAddr::new(any, 0),
+                })),
+                _ => wrong(format!("invalid fwmark value `{text}' specified")),
+            };
         }
         for (letter, protocol) in [('t', "tcp"), ('u', "udp"), ('K', "sctp")] {
             if let Some(text) = self.value(letter) {
                 return match address(text, protocol) {
                     Some((ip, port)) => {
-                        Ok(Some((protocol, SocketAddr::new(ip, port.unwrap_or(0)))))
+                        let address = SocketAddr::new(ip, port.unwrap_or(0));
+                        Ok(Some(Named {
+                            name: format!("{protocol} {address}"),
+                            address,
+                        }))
                     }
                     None => wrong("illegal virtual server address[:port] specified"),
                 };
@@ -117,10 +135,10 @@ impl Options {
                 _ => return wrong("illegal virtual server persistent mask specified"),
             },
         };
-        if address.port() == 0 && persistence_s.is_none() {
+        if address.port() == 0 && persistence_s.is_none() && !self.has('f') {
             return wrong("Zero port specified for non-persistent service");
         }
-        if self.has('o') && !self.has('u') {
+        if self.has('o') && !self.has('u') && !self.has('f') {
             return wrong("One-Packet Scheduling is only for UDP virtual services");
         }
         Ok(ServiceTerms {
@@ -213,7 +231,7 @@ pub fn parse(args: &[String]) -> Result<Verb, Refused> {
         });
     }
     let service = options.service()?;
-    let named = service.map(|(protocol, address)| format!("{protocol} {address}"));
+    let named = service.as_ref().map(|s| s.name.clone());
     let virtual_server = named.clone().unwrap_or_default();
     let request = match letter {
         'L' | 'l' if options.has('c') => return Ok(Verb::Connections(options.style())),
@@ -243,10 +261,10 @@ pub fn parse(args: &[String]) -> Result<Verb, Refused> {
         },
         'D' => Request::DeleteService { virtual_server },
         'A' | 'E' => {
-            let Some((_, address)) = service else {
+            let Some(service) = service else {
                 return try_help();
             };
-            let terms = options.terms(address)?;
+            let terms = options.terms(service.address)?;
             match letter {
                 'A' => Request::AddService {
                     virtual_server,
@@ -259,10 +277,10 @@ pub fn parse(args: &[String]) -> Result<Verb, Refused> {
             }
         }
         _ => {
-            let Some((_, service)) = service else {
+            let Some(service) = service else {
                 return try_help();
             };
-            return server(*letter, &options, virtual_server, service).map(Verb::Change);
+            return server(*letter, &options, virtual_server, service.address).map(Verb::Change);
         }
     };
     Ok(Verb::Change(request))
@@ -275,7 +293,12 @@ fn server(
     virtual_server: String,
     service: SocketAddr,
 ) -> Result<Request, Refused> {
-    let protocol = virtual_server.split(' ').next().unwrap_or("tcp");
+    // What a mark gathers may be of any protocol.
+    let protocol = match virtual_server.split(' ').next() {
+        Some("udp") => "udp",
+        Some("sctp") => "sctp",
+        _ => "tcp",
+    };
     let server = options.value('r').and_then(|text| address(text, protocol));
     let Some((ip, port)) = server else {
         return wrong("illegal real server address[:port] specified");

@@ -59,7 +59,7 @@ impl Work {
                 let tally = director.map(|d| d.service_tally(&p.name)).unwrap_or_default();
                 let vips: Vec<String> = p.vips.iter().map(|v| std::net::SocketAddr::new(v.ip, v.port).to_string()).collect();
                 json!({
-                    "name": p.name, "addresses": vips, "protocol": p.config.protocol.map(|p| p.name()),
+                    "name": p.name, "fwmark": p.mark(), "addresses": vips, "protocol": p.config.protocol.map(|p| p.name()),
                     "scheduler": p.terms.scheduler.name(), "persistence_s": p.terms.persistence_timeout_s,
                     "persistence_prefix": p.terms.persistence_prefix, "flags": p.terms.flags(), "one_packet": p.terms.one_packet,
                     "by_command": p.by_command,

@@ -4,9 +4,10 @@ use super::{Work, open_director};
 use crate::config::model::{Config, Forwarding, Protocol, Scheduler};
 use crate::datapath::director::Vip;
 use crate::pool::commands::unchanged;
-use crate::pool::{Member, Pool, Terms, name_of};
+use crate::pool::{Member, Pool, Terms, name_of, vips_of};
 use crate::shell::checks::Subject;
 use crate::shell::control::{Answer, Request, ServiceTerms};
+use crate::shell::marks;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -33,6 +34,14 @@ fn vip_of(name: &str) -> Option<Vip> {
     })
 }
 
+/// `fwm 7`
+fn mark_of(name: &str) -> Option<u32> {
+    let (kind, mark) = name.split_once(' ')?;
+    kind.eq_ignore_ascii_case("fwm")
+        .then(|| mark.parse().ok())
+        .flatten()
+}
+
 fn forwarding_of(name: &str) -> Result<Forwarding, String> {
     match name {
         "NAT" => Ok(Forwarding::Nat),
@@ -51,6 +60,14 @@ fn terms_of(asked: &ServiceTerms) -> Result<Terms, String> {
         hash_fallback: asked.hash_fallback,
         one_packet: asked.one_packet,
     })
+}
+
+/// A mark stands for what the host's rules name now.
+fn marked_anew(mut pool: Pool, config: &Config) -> Pool {
+    if pool.mark().is_some() {
+        pool.vips = vips_of(&pool.config, config);
+    }
+    pool
 }
 
 /// A server can be one host's address only.
@@ -259,17 +276,33 @@ impl Work {
     }
 
     fn add_service(&mut self, name: &str, terms: &ServiceTerms) -> Answer {
+        if let Some(mark) = mark_of(name) {
+            if self.key(name).is_some() {
+                return Err(SERVICE_EXISTS.into());
+            }
+            let terms = terms_of(terms)?;
+            if self.config.marks_used().is_empty() {
+                self.take_marks(marks::of_this_host())
+                    .map_err(|e| format!("{e:#}"))?;
+            }
+            let pool = Pool::by_command_for_mark(mark, &self.config, terms);
+            return self.add_pool(pool);
+        }
         let vip = vip_of(name).ok_or(INVALID)?;
         if self.pools.values().any(|p| p.vips.contains(&vip)) {
             return Err(SERVICE_EXISTS.into());
         }
-        let pool = Pool::by_command(vip, terms_of(terms)?);
+        self.add_pool(Pool::by_command(vip, terms_of(terms)?))
+    }
+
+    fn add_pool(&mut self, pool: Pool) -> Answer {
         if self.director.is_none() {
             let opened = open_director(&self.options, self.settings());
             self.director = Some(opened.map_err(|e| format!("{e:#}"))?);
             self.attach().map_err(|e| format!("{e:#}"))?;
         }
         self.pools.insert(pool.name.clone(), pool);
+        self.tell_of_marks();
         self.told()
     }
 
@@ -278,7 +311,7 @@ impl Work {
         let pool = self.pools.get_mut(&key).ok_or(NO_SERVICE)?;
         // One address of a group, or the whole.
         pool.vips.retain(|v| vip_of(name) != Some(*v));
-        if pool.vips.is_empty() {
+        if pool.vips.is_empty() || pool.mark().is_some() {
             let by_command = pool.by_command;
             self.pools.remove(&key);
             if !by_command {
@@ -297,7 +330,7 @@ impl Work {
             let old = self.pools.remove(&name);
             let same = || unchanged(vs, &self.config, config);
             let kept = match old {
-                Some(old) if old.by_command && same() => Some(old),
+                Some(old) if old.by_command && same() => Some(marked_anew(old, config)),
                 None if self.deleted.contains(&name) && same() => {
                     deleted.insert(name);
                     continue;
@@ -322,6 +355,7 @@ impl Work {
             .collect();
         let left = std::mem::take(&mut self.pools);
         for (name, pool) in left.into_iter().filter(|(_, p)| p.by_command) {
+            let pool = marked_anew(pool, config);
             match pool.vips.iter().any(|v| taken.contains(&format!("{v:?}"))) {
                 true => println!("{name}: now the file's"),
                 false => drop(pools.insert(name, pool)),

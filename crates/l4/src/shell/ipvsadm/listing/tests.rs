@@ -169,6 +169,28 @@ fn what_is_saved_can_be_read_back() {
 }
 
 #[test]
+fn marks_come_last() {
+    let mut show = show();
+    let mark = |mark: u32, address: &str| {
+        json!({"name": format!("FWM {mark}"), "fwmark": mark, "protocol": null, "addresses": ["10.1.0.1:80"], "scheduler": "rr",
+        "servers": [{"address": address, "port": 0, "forwarding": "Route", "weight": 1, "up": true, "active": 0, "inactive": 0}]})
+    };
+    let all_servers = show["virtual_servers"].as_array_mut().unwrap();
+    all_servers.insert(0, mark(7, "10.0.0.3"));
+    all_servers.insert(0, mark(5, "fd00::4"));
+    let services = services(&show, None, NUMERIC);
+    let text = all(&services, NUMERIC, 1);
+    assert!(text.ends_with(
+        "FWM  5 IPv6 rr\n  -> [fd00::4]:0                  Route   1      0          0         \n\
+         FWM  7 rr\n  -> 10.0.0.3:0                   Route   1      0          0         \n"
+    ), "{text}");
+    assert!(save(&services).ends_with(
+        "-A -f 5 -6 -s rr\n-a -f 5 -6 -r [fd00::4]:0 -g -w 1\n-A -f 7 -s rr\n-a -f 7 -r 10.0.0.3:0 -g -w 1\n"
+    ));
+    assert!(one(&services, NUMERIC, "fwm 7").is_some_and(|t| t.contains("FWM  7 rr")));
+}
+
+#[test]
 fn connections_are_a_line_each() {
     let flows = json!([{"protocol": 17, "expires_s": 291, "state": "UDP", "client": "10.1.0.1:46476", "virtual": "10.1.0.1:9", "server": "127.0.0.1:9"}]);
     assert_eq!(

@@ -113,7 +113,7 @@ pub(in crate::shell::ipvsadm) fn usage() -> String {
                 .map(|(letter, long, name, argument)| {
                     // Of three letters of one name, the first stands for all.
                     let short = match *letter {
-                        't' => "-t|-u|--sctp-service".to_string(),
+                        't' => "-t|-u|--sctp-service|-f".to_string(),
                         'g' => "-g|-i|-m".to_string(),
                         l if LONG_ONLY.contains(l) => format!("--{long}"),
                         l => format!("-{l}"),
@@ -139,7 +139,9 @@ pub(in crate::shell::ipvsadm) fn usage() -> String {
         out.push_str(format!("  {short}--{long} {line}").trim_end());
         out.push('\n');
     }
-    out.push_str("-R reads such lines from the standard input. Firewall marks (-f) and the daemon are not there; see docs/l4.md.\n");
+    out.push_str(
+        "-R reads such lines from the standard input. There is no daemon; see docs/l4.md.\n",
+    );
     out
 }
 
