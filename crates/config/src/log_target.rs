@@ -131,9 +131,12 @@ impl Cx<'_> {
         if let Some(name) = text.strip_prefix("ring@") {
             return Some(PeerAddr::Ring(name.to_owned()));
         }
-        if text.starts_with("backend@") {
-            self.not_yet(line, word, "log backend@", "log load balancing");
-            return None;
+        if let Some(name) = text.strip_prefix("backend@") {
+            // its place is known when all sections are
+            return Some(PeerAddr::Backend {
+                name: name.to_owned(),
+                id: sluice_expr::ProxyId(u32::MAX),
+            });
         }
         let addr = self.peer_addr(line, word, AddrRules::LOG)?;
         match addr {

@@ -248,6 +248,7 @@ pub fn peer_text(a: &PeerAddr) -> String {
         PeerAddr::Unresolved { .. } => String::new(),
         PeerAddr::Fd(n) => format!("fd@{n}"),
         PeerAddr::Ring(n) => format!("ring@{n}"),
+        PeerAddr::Backend { name, .. } => format!("backend@{name}"),
     }
 }
 
@@ -274,6 +275,7 @@ pub fn algorithm(b: &Balance) -> &'static str {
         Balance::RdpCookie { .. } => "rdp-cookie",
         Balance::Hash(_) => "hash",
         Balance::Sticky => "sticky",
+        Balance::LogHash(_) => "log-hash",
     }
 }
 

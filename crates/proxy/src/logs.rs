@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits: a target that does not take a message at once loses it, and the loss is counted.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -10,9 +11,14 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluice_config::model::{
-    Global, LogFormatKind, LogForward, LogProfile, LogStep, LogTarget, PeerAddr, PortSpec, Proxy,
+    Balance, Global, LogFormatKind, LogForward, LogProfile, LogStep, LogTarget, PeerAddr, PortSpec,
+    Proxy,
 };
 use sluice_engine::Runtime;
+use sluice_engine::balance::{Ask, hash};
+use sluice_expr::env::{Env, Now};
+use sluice_expr::vars::VarRef;
+use sluice_expr::{ProxyId, Type, Value};
 use tokio::sync::Notify;
 
 use crate::forward::message::{Around, Message};
@@ -38,6 +44,8 @@ pub struct LogSender {
     envelopes: RefCell<Vec<Sealed>>,
     /// Messages seen by each sampling target, by its address in memory.
     samples: RefCell<HashMap<usize, u32>>,
+    /// Random numbers for log backends.
+    draws: Cell<u64>,
 }
 
 /// Memory rings, shared by all workers.
@@ -168,6 +176,7 @@ impl LogSender {
             line: RefCell::default(),
             envelopes: RefCell::default(),
             samples: RefCell::default(),
+            draws: Cell::new(clock::read().mono_us | 1),
         }
     }
 
@@ -307,7 +316,7 @@ impl LogSender {
             };
             // HAProxy cuts before the line feed, and has one byte less where no envelope is
             let spare = usize::from(format == LogFormatKind::Raw);
-            self.dispatch(target, target.max_len.saturating_sub(spare), |out| {
+            self.dispatch(target, target.max_len.saturating_sub(spare), msg, |out| {
                 self.seal(target, &envelope, out);
                 out.extend_from_slice(msg);
             });
@@ -334,14 +343,20 @@ impl LogSender {
                 sender,
                 wall_us: clock::now().wall_us,
             };
-            self.dispatch(target, target.max_len, |out| {
+            self.dispatch(target, target.max_len, message.text, |out| {
                 message.write(target.format, &around, out);
             });
         }
     }
 
-    /// Sends what `write` appends, cut to a length, as a line.
-    fn dispatch(&self, target: &LogTarget, most: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Sends what `write` appends, cut to a length, as a line. `text`: the message alone, by which a server may be chosen.
+    fn dispatch(
+        &self,
+        target: &LogTarget,
+        most: usize,
+        text: &[u8],
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let write = |out: &mut Vec<u8>| {
             let start = out.len();
             write(out);
@@ -351,11 +366,56 @@ impl LogSender {
         if let PeerAddr::Ip { ip, port } = &target.addr {
             return self.post(*ip, port, write);
         }
+        if let PeerAddr::Backend { id, .. } = &target.addr {
+            return self.balance(*id, text, write);
+        }
         let mut buf = self.buf.borrow_mut();
         buf.clear();
         write(&mut buf);
         if self.deliver(&target.addr, &buf).is_err() {
             self.runtime.counters.dropped_logs.inc();
+        }
+    }
+
+    /// Sends a line to one of a log backend's servers.
+    fn balance(&self, id: ProxyId, text: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
+        let state = self.runtime.proxy(id);
+        let backend = self.runtime.model.proxy(id);
+        let hash = match &backend.balance {
+            Balance::LogHash(key) => {
+                let env = OneMessage(text);
+                let key = key.eval_as(&env, Type::Bin).ok();
+                key.and_then(|k| Some(hash::of_bytes(k.value.bytes()?, backend.hash_type)))
+            }
+            _ => None,
+        };
+        self.draws.set(xorshift(self.draws.get()));
+        let ask = Ask {
+            hash,
+            random: self.draws.get(),
+            ..Ask::default()
+        };
+        let chosen = state.balancer.choose(&state.servers, &ask);
+        let Some(server) = chosen.and_then(|i| state.servers.get(i as usize)) else {
+            return self.runtime.counters.dropped_logs.inc();
+        };
+        server.counters.lb_total.inc();
+        state.be.lb_total.inc();
+        let addr = server.addr.load();
+        match &**addr {
+            PeerAddr::Ip { ip, port } if server.conf.datagrams => self.post(*ip, port, write),
+            addr => {
+                let mut buf = self.buf.borrow_mut();
+                buf.clear();
+                write(&mut buf);
+                match server.conf.datagrams {
+                    true if self.deliver(addr, &buf).is_err() => {
+                        self.runtime.counters.dropped_logs.inc();
+                    }
+                    true => {}
+                    false => self.rings.push(&server.conf.log_ring(&backend.name), &buf),
+                }
+            }
         }
     }
 
@@ -430,7 +490,7 @@ impl LogSender {
         let missing = || io::Error::from(io::ErrorKind::NotConnected);
         match addr {
             // goes its own way
-            PeerAddr::Ip { .. } => Ok(()),
+            PeerAddr::Ip { .. } | PeerAddr::Backend { .. } => Ok(()),
             PeerAddr::Unix(path) => self
                 .unix
                 .as_ref()
@@ -455,6 +515,28 @@ impl LogSender {
             }
             PeerAddr::Unresolved { .. } => Err(missing()),
         }
+    }
+}
+
+/// The next number of a sequence that looks random (xorshift64).
+fn xorshift(mut n: u64) -> u64 {
+    n ^= n << 13;
+    n ^= n >> 7;
+    n ^ n << 17
+}
+
+/// What `balance log-hash` sees: the message, as the only variable.
+struct OneMessage<'a>(&'a [u8]);
+
+impl Env for OneMessage<'_> {
+    fn now(&self) -> Now {
+        clock::now()
+    }
+    fn random(&self) -> u64 {
+        0
+    }
+    fn var(&self, _: &VarRef) -> Option<Value<'_>> {
+        Some(Value::Str(Cow::Borrowed(self.0)))
     }
 }
 

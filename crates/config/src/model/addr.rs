@@ -38,6 +38,11 @@ pub enum PeerAddr {
     Fd(i32),
     /// `ring@NAME` (logs only).
     Ring(String),
+    /// `backend@NAME` (logs only): a server of that log backend.
+    Backend {
+        name: String,
+        id: sluice_expr::ProxyId,
+    },
 }
 
 /// The port of a server address.

@@ -37,8 +37,10 @@ pub enum Balance {
     },
     /// `hash EXPR`
     Hash(Expr),
-    /// `sticky` and `log-hash`/`log-sticky` belong to log backends.
+    /// `sticky` of log backends: the same server for as long as it is up.
     Sticky,
+    /// `log-hash [CONVERTERS]` of log backends: the message, as a variable.
+    LogHash(Expr),
 }
 
 /// `hash-type METHOD [FUNCTION] [MODIFIER]` with `hash-balance-factor`, `hash-preserve-affinity`.

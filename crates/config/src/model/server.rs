@@ -11,6 +11,8 @@ pub struct Server {
     /// `id N`, or given automatically (from 1).
     pub id: u32,
     pub addr: PeerAddr,
+    /// `udp@`: a log server that is sent datagrams.
+    pub datagrams: bool,
     /// Host name or address as written, for logs and `show servers state`.
     pub hostname: Option<String>,
     pub weight: u32,
@@ -45,9 +47,18 @@ pub struct Server {
     pub ws: Option<String>,
     pub hash_key: HashKey,
     pub log_bufsize: Option<u32>,
+    /// `log-proto octet-count`
+    pub octet_count: bool,
     pub error_limit: u32,
     pub init_addr: Vec<InitAddr>,
     pub origin: Origin,
+}
+
+impl Server {
+    /// The ring that a log server over TCP gets its messages from. No `ring` section can be called so.
+    pub fn log_ring(&self, backend: &str) -> String {
+        format!("{backend}/{}", self.name)
+    }
 }
 
 /// `agent-check` and its companions (manual 5.2): a program beside the server that says how it is.

@@ -49,7 +49,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
 ];
 
 /// Algorithm names, for messages.
-const ALGORITHMS: [&str; 12] = [
+const ALGORITHMS: [&str; 13] = [
     "roundrobin",
     "static-rr",
     "leastconn",
@@ -62,7 +62,11 @@ const ALGORITHMS: [&str; 12] = [
     "rdp-cookie(name)",
     "hash",
     "sticky",
+    "log-hash",
 ];
+
+/// What the expression of `balance log-hash` begins with: whoever evaluates it has one variable only.
+const LOG_MESSAGE: &str = "var(proc.log_message)";
 
 fn balance(cx: &mut Cx<'_>, line: &Arc<Line>) {
     let mut at = line.keyword_len;
@@ -142,9 +146,19 @@ fn algorithm(cx: &mut Cx<'_>, line: &Arc<Line>, at: &mut usize) -> Option<Balanc
             },
         },
         "hash" => Balance::Hash(expr(cx, line, at, Place::BE_SET_SERVER)?),
-        "sticky" | "log-hash" | "log-sticky" => {
-            cx.not_yet(line, word, &format!("balance {name}"), "log load balancing");
-            return None;
+        "sticky" | "log-sticky" => Balance::Sticky,
+        "log-hash" => {
+            let converters = line.word(*at);
+            *at += usize::from(!converters.is_empty());
+            let text = match converters {
+                "" => LOG_MESSAGE.to_owned(),
+                converters => format!("{LOG_MESSAGE},{converters}"),
+            };
+            let parse = |ctx: &sluice_expr::ParseCtx<'_>, _: &_| {
+                // what is wrong is wrong with the converters
+                sluice_expr::Expr::parse(&text, ctx).map_err(|e| e.at(0..0))
+            };
+            Balance::LogHash(cx.with_ctx(line, *at - 1, Place::CFG, parse)?)
         }
         _ => return unknown(cx, line, word),
     })

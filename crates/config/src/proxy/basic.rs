@@ -15,7 +15,7 @@ const INT_MAX: u32 = i32::MAX as u32;
 
 #[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
-    kw("mode", Sections::ALL_PROXIES, "{ tcp | http }", "the protocol the proxy speaks", mode),
+    kw("mode", Sections::ALL_PROXIES, "{ tcp | http | log }", "the protocol the proxy speaks", mode),
     kw("maxconn", Sections::DFL, "<conns>", "most concurrent connections of the frontend", |cx, line| {
         if let Some(n) = only_uint(cx, line) {
             cx.proxy().settings.maxconn = n;
@@ -173,7 +173,12 @@ fn mode(cx: &mut Cx<'_>, line: &Arc<Line>) {
                 Some("write `mode http` and `http-request return status 200`".into()),
             );
         }
-        "log" => return cx.not_yet(line, word, "mode log", "log load balancing"),
+        "log" if cx.section() == Sections::BACKEND || cx.proxy().is_defaults() => Mode::Log,
+        "log" => {
+            let message = "'mode log' is for backends only";
+            let hint = "messages come in by a `log-forward` section";
+            return cx.error(line, word, 0..0, message, Some(hint.into()));
+        }
         "spop" => return cx.not_yet(line, word, "mode spop", "SPOE"),
         "haterm" => return cx.not_yet(line, word, "mode haterm", "the HTTP terminator"),
         "" => return cx.error_at(line, word, "'mode' expects 'tcp' or 'http'"),

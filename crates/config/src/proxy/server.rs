@@ -177,8 +177,15 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     }),
     word_later("idle-ping", "<delay>", "HTTP/2"),
     word_later("ktls", "<on|off>", "TLS"),
-    word_later("log-bufsize", "<bytes>", "log load balancing"),
-    word_later("log-proto", "<proto>", "log forwarding"),
+    word("log-bufsize", "<bytes>", "memory for messages that a log server over TCP has not taken", |cx, line, at, s| {
+        let bytes = cx.size(line, at + 1)?;
+        s.server.log_bufsize = u32::try_from(bytes).ok();
+        Some(2)
+    }),
+    word("log-proto", "{ legacy | octet-count }", "how messages to a log server over TCP are told apart", |cx, line, at, s| {
+        s.server.octet_count = choice(cx, line, at + 1, &[("legacy", false), ("octet-count", true)])?;
+        Some(2)
+    }),
     word_later("no-check-sni-auto", "", "TLS"),
     word_later("no-renegotiate", "", "TLS"),
     word_later("no-sni-auto", "", "TLS"),
@@ -276,6 +283,7 @@ fn fresh(line: &Arc<Line>) -> RawServer {
                 host: String::new(),
                 port: PortSpec::FromClient,
             },
+            datagrams: false,
             hostname: None,
             weight: 1,
             backup: false,
@@ -306,6 +314,7 @@ fn fresh(line: &Arc<Line>) -> RawServer {
             ws: None,
             hash_key: HashKey::Id,
             log_bufsize: None,
+            octet_count: false,
             error_limit: 10,
             init_addr: Vec::new(),
             origin: line.origin(),
@@ -434,10 +443,16 @@ fn complete(
     if cx.opts.ignores_unresolved {
         methods.push(InitAddr::None);
     }
+    let prefix = line.word(word).split('@').next();
+    server.server.datagrams = matches!(prefix, Some("udp" | "udp4" | "udp6"));
+    let rules = AddrRules {
+        datagram: server.server.datagrams,
+        ..AddrRules::SERVER
+    };
     let mut addr = match methods.contains(&InitAddr::Libc) {
-        true => cx.peer_addr(line, word, AddrRules::SERVER)?,
+        true => cx.peer_addr(line, word, rules)?,
         // Names are not looked up then.
-        false => cx.peer_addr_unresolved(line, word, AddrRules::SERVER)?,
+        false => cx.peer_addr_unresolved(line, word, rules)?,
     };
     if let PeerAddr::Unresolved { host, port } = &addr {
         let (host, port) = (host.clone(), *port);

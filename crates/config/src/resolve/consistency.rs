@@ -231,6 +231,7 @@ pub(super) fn after(resolver: &mut Resolver<'_>, raw: &RawProxy, s: &Settings) {
     let client = raw.caps.contains(Caps::FRONTEND) && !some(s.timeouts.client_ms);
     let server = raw.caps.contains(Caps::BACKEND)
         && !raw.servers.is_empty()
+        && raw.mode() != Mode::Log
         && !(some(s.timeouts.connect_ms) && some(s.timeouts.server_ms));
     if client || server {
         resolver.warn_plain(

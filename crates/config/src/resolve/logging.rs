@@ -8,7 +8,10 @@ use std::sync::Arc;
 use super::Resolver;
 use super::accounts::Accounts;
 use crate::line::Line;
-use crate::model::{LogFormatKind, LogForward, LogProfile, LogTarget, Logging, Mode, PeerAddr};
+use crate::model::{
+    Balance, Caps, LogFormatKind, LogForward, LogProfile, LogTarget, Logging, Mode, PeerAddr,
+    PortSpec, Proxy, Ring, RingServer,
+};
 use crate::raw::{RawLog, RawLogFormat, RawProxy, Settings};
 
 pub(super) fn is_clf(s: &Settings) -> bool {
@@ -99,6 +102,120 @@ fn fallback(resolver: &mut Resolver<'_>, raw: &RawProxy, line: &Arc<Line>) {
     resolver.warn(line, 0, message, None);
 }
 
+/// Log servers over TCP get their messages through a ring each: in order, and while they are away.
+pub(super) fn server_rings(proxies: &[Proxy]) -> Vec<Ring> {
+    let backends = proxies
+        .iter()
+        .filter(|p| p.mode == Mode::Log && !p.disabled);
+    let servers = backends.flat_map(|p| p.servers.iter().map(move |s| (p, s)));
+    servers
+        .filter(|(_, s)| !s.datagrams)
+        .map(|(p, s)| {
+            let base = crate::section::unnamed_ring();
+            Ring {
+                name: s.log_ring(&p.name),
+                size_bytes: s.log_bufsize.map_or(base.size_bytes, u64::from),
+                // each target has cut its lines
+                max_len: u32::MAX,
+                servers: vec![RingServer {
+                    name: s.name.to_string(),
+                    addr: s.addr.clone(),
+                    octet_count: s.octet_count,
+                }],
+                timeout_connect_ms: p.timeouts.connect_ms,
+                timeout_server_ms: p.timeouts.server_ms,
+                ..base
+            }
+        })
+        .collect()
+}
+
+/// What a log backend cannot have.
+pub(super) fn check_backend(resolver: &mut Resolver<'_>, raw: &RawProxy, proxy: &Proxy) {
+    let log = proxy.mode == Mode::Log;
+    let of_logs = matches!(proxy.balance, Balance::Sticky | Balance::LogHash(_));
+    let either = matches!(proxy.balance, Balance::RoundRobin | Balance::Random { .. });
+    if of_logs && !log || log && !of_logs && !either {
+        let line = raw.settings.balance_line.as_ref().unwrap_or(&raw.line);
+        let (message, hint) = match log {
+            true => (
+                "this algorithm is not for log backends",
+                "they have roundrobin, random, sticky and log-hash",
+            ),
+            false => (
+                "this algorithm is for log backends only",
+                "write `mode log` in the backend",
+            ),
+        };
+        resolver.error(line, 1, format!("'balance' : {message}"), Some(hint.into()));
+    }
+    for (server, written) in proxy.servers.iter().zip(&raw.servers) {
+        if server.datagrams && !log {
+            let message = format!(
+                "'server {}' : datagrams are for log backends only",
+                server.name
+            );
+            let hint = "write `mode log` in the backend".to_owned();
+            resolver.error(&written.line, 2, message, Some(hint));
+        }
+        for (at, word) in written.line.words.iter().enumerate().skip(3) {
+            if !log && matches!(word.text.as_str(), "log-proto" | "log-bufsize") {
+                let message = format!("'{}' has no effect in this backend", word.text);
+                let hint = "it is for the servers of backends in mode log".to_owned();
+                resolver.warn(&written.line, at, message, Some(hint));
+            }
+        }
+        if log
+            && !matches!(
+                server.addr,
+                PeerAddr::Ip {
+                    port: PortSpec::Fixed(_),
+                    ..
+                } | PeerAddr::Unix(_)
+            )
+        {
+            let message = format!(
+                "'server {}' : a log server needs an address and a port",
+                server.name
+            );
+            resolver.error(&written.line, 2, message, None);
+        }
+    }
+    if !log {
+        return;
+    }
+    if raw.is_frontend() {
+        let message = format!(
+            "{} '{}' cannot be in mode log, which is for backends.",
+            raw.kind(),
+            raw.name
+        );
+        resolver.error(&raw.line, 1, message, None);
+    }
+    let lists = [
+        &raw.tcp_request_content,
+        &raw.tcp_response_content,
+        &raw.http_request,
+        &raw.http_response,
+    ];
+    for rule in lists
+        .into_iter()
+        .chain([&raw.http_after_response])
+        .flatten()
+    {
+        resolver.warn(
+            &rule.line,
+            0,
+            format!(
+                "'{}' ignored because backend '{}' is in mode log.",
+                rule.line.keyword(),
+                raw.name
+            ),
+            None,
+        );
+    }
+}
+
 /// The `log-forward` sections with their targets.
 pub(super) fn forwards(resolver: &mut Resolver<'_>, accounts: &Accounts) -> Vec<LogForward> {
     let raw = resolver.raw;
@@ -144,6 +261,11 @@ pub(super) fn bound(resolver: &Resolver<'_>, mut target: LogTarget) -> LogTarget
     {
         *named = profile.clone();
     }
+    if let PeerAddr::Backend { name, id } = &mut target.addr
+        && let Some(index) = super::names::find(resolver.raw, name, Caps::BACKEND)
+    {
+        *id = super::names::id(index);
+    }
     if let PeerAddr::Ring(name) = &target.addr
         && let Some((ring, _)) = resolver.raw.rings.iter().find(|(r, _)| r.name == *name)
     {
@@ -178,6 +300,19 @@ pub(super) fn check_target(resolver: &mut Resolver<'_>, target: &LogTarget, line
     if let Some(named) = &target.profile {
         let word = line.words.iter().position(|w| w.text == "profile");
         profile(resolver, &named.name, line, word.map_or(0, |at| at + 1));
+    }
+    if let PeerAddr::Backend { name, .. } = &target.addr {
+        let proxies = &resolver.raw.proxies;
+        let found = super::names::find(resolver.raw, name, Caps::BACKEND);
+        let logs = |p: &&RawProxy| p.is_backend() && p.mode() == Mode::Log;
+        let message = match found.map(|i| proxies[i].mode()) {
+            Some(Mode::Log) => return,
+            Some(_) => format!("log : backend '{name}' is not in mode log"),
+            None => format!("log : unable to find backend '{name}'"),
+        };
+        let names = proxies.iter().filter(logs).map(|p| &*p.name);
+        let near = crate::diag::suggest(name, names).map(|n| format!("did you mean '{n}'?"));
+        return resolver.error(line, line.keyword_len, message, near);
     }
     let PeerAddr::Ring(name) = &target.addr else {
         return;

@@ -75,7 +75,11 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
     };
     let ids = free_ids(first, raw.proxies.iter().map(|p| p.id));
     for (index, puid) in ids.into_iter().enumerate() {
-        proxies.extend(proxy::build(&mut resolver, &accounts, index, puid));
+        let proxy = proxy::build(&mut resolver, &accounts, index, puid);
+        if let Some(proxy) = &proxy {
+            logging::check_backend(&mut resolver, &raw.proxies[index], proxy);
+        }
+        proxies.extend(proxy);
     }
     let mut global = global(&mut resolver);
     accounts::process(&mut resolver, &accounts, &mut global);
@@ -96,7 +100,12 @@ pub(crate) fn resolve(mut cx: Cx<'_>) -> Loaded {
             ..global
         },
         userlists,
-        rings: raw.rings.iter().map(|(ring, _)| ring.clone()).collect(),
+        rings: raw
+            .rings
+            .iter()
+            .map(|(ring, _)| ring.clone())
+            .chain(logging::server_rings(&proxies))
+            .collect(),
         log_forwards,
         patterns: cx.opts.store.clone(),
         req_captures_max: captures(|p| p.captures_req.len()),

@@ -1,6 +1,6 @@
 //! `add server`, `del server`: what they do is decided in `sluice_engine::dynamic`; here are the words.
 
-use sluice_config::model::CliLevel;
+use sluice_config::model::{CliLevel, Mode};
 use sluice_engine::state::admin;
 
 use std::time::Duration;
@@ -122,6 +122,9 @@ fn add(c: &mut Call<'_>) -> String {
     let Some(proxy) = backends.find(|p| *p.name == *backend) else {
         return c.error("No such backend.");
     };
+    if proxy.mode == Mode::Log {
+        return c.error("Backends in mode log take no servers by command.");
+    }
     if let Err(e) = rt.takes_servers(proxy.id) {
         return c.error(&e.to_string());
     }

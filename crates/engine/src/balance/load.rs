@@ -1,5 +1,6 @@
 //! Algorithms that look at what servers carry: `leastconn`, `first` and `random`.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Choice;
@@ -40,6 +41,17 @@ impl Choice<'_> {
         free()
             .find(|&i| self.ask.avoid != Some(i))
             .or_else(|| free().next())
+    }
+
+    /// `sticky`: the one that was chosen before, for as long as it can be used.
+    pub(super) fn kept(&self, cursor: &AtomicU64) -> Option<u32> {
+        let usable = &self.table.usable;
+        let kept = usable
+            .iter()
+            .find(|i| u64::from(**i) == cursor.load(Relaxed));
+        let chosen = *kept.or(usable.first())?;
+        cursor.store(chosen.into(), Relaxed);
+        Some(chosen)
     }
 
     /// `random(draws)`: of as many servers drawn by weight the one with the fewest requests for its weight; none when

@@ -55,6 +55,7 @@ enum Kind {
     Random { draws: u32 },
     MapHash,
     RingHash,
+    Sticky,
 }
 
 /// The servers to use now, and what the algorithm made of them.
@@ -81,6 +82,7 @@ impl Balancer {
             Balance::Random { draws } => Kind::Random {
                 draws: (*draws).max(1),
             },
+            Balance::Sticky => Kind::Sticky,
             _ if p.hash_type.consistent => Kind::RingHash,
             _ => Kind::MapHash,
         };
@@ -220,6 +222,7 @@ impl Balancer {
                 Some(i)
             }
             (Kind::First, _) => cx.first_free(),
+            (Kind::Sticky, _) => cx.kept(&self.cursor),
             (Kind::Random { draws }, _) => cx.drawn(draws),
         }
     }

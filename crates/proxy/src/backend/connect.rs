@@ -55,7 +55,10 @@ pub fn target(addr: &PeerAddr, s: &Stream) -> Option<Target> {
             let addr = crate::net::listen::abstract_addr(name, *zero_padded).ok()?;
             Some(Target::Unix(addr, format!("@{name}")))
         }
-        PeerAddr::Unresolved { .. } | PeerAddr::Fd(_) | PeerAddr::Ring(_) => None,
+        PeerAddr::Unresolved { .. }
+        | PeerAddr::Fd(_)
+        | PeerAddr::Ring(_)
+        | PeerAddr::Backend { .. } => None,
     }
 }
 

@@ -423,7 +423,10 @@ impl Stream {
                 }
                 BackendTarget::Dynamic(f) => {
                     let name = self.render(f);
-                    if let Some(id) = crate::view::backend_named(self.w.runtime(), &name) {
+                    let found = crate::view::backend_named(self.w.runtime(), &name);
+                    // a log backend takes no streams
+                    let takes = |id: &ProxyId| self.w.model().proxy(*id).mode != Mode::Log;
+                    if let Some(id) = found.filter(takes) {
                         self.info.backend = id;
                         return;
                     }
