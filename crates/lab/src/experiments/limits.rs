@@ -101,7 +101,7 @@ fn conns(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>)
     for (peer, points) in &lines {
         if let Some((_, cost)) = points.last() {
             report.headline(format!(
-                "{}: {cost:.1} us per request at 2 000 connections",
+                "{}: {cost:.1} us per request at 2000 connections",
                 peer.name()
             ));
         }
@@ -172,6 +172,28 @@ fn idle(plan: &Plan, stand: &Stand, report: &mut Report, data: &mut Vec<Value>) 
         "Resident memory per idle keep-alive connection (client's and server's side together)",
     );
     report.table(table);
+    let series = |(peer, grown): (&Peer, &Vec<(usize, f64)>)| Series {
+        name: peer.name().to_owned(),
+        colour: colour(*peer),
+        side: Side::Left,
+        points: grown
+            .iter()
+            .map(|&(conns, bytes)| (conns as f64, bytes))
+            .collect(),
+    };
+    report.chart(
+        "idle",
+        Chart {
+            title: "Memory that idle connections add".to_owned(),
+            x_label: "idle connections".to_owned(),
+            x_log: false,
+            x_show: |v| format!("{v:.0}"),
+            left_label: "resident".to_owned(),
+            right_label: None,
+            y_show: |v| format!("{:.1} MB", v / 1e6),
+            series: plan.peers.iter().zip(&grown).map(series).collect(),
+        },
+    );
     report.text(
         "A heap on huge pages grows by 2 MiB at a time, and the busiest moment of the connections' one request each leaves its buffers behind: \
          divided by few connections, these are most of the figure. The last row is what a connection costs beyond that.",

@@ -2,7 +2,7 @@
 //!
 //! Only what could be read at its source stands here, and the source with it. HAProxy's own sizing chapter ships with
 //! Debian (`haproxy-doc`); the reports of 2008, 2009, 2012 and 2019 that the experiments repeat do not, so none of their
-//! figures is quoted.
+//! figures is quoted. Two figures of the IPVS study and those of a quiet machine are this project's own task's.
 
 use crate::compare::peer::Peer;
 use crate::report::{Report, Table};

@@ -74,7 +74,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         "Rates of set-up and teardown: a TCP-level reject, a parsed request answered with a redirect, the same with a \
          connection each, and a 64-byte object forwarded. Packets per session are counted on the cables.",
     );
-    let span = plan.span(Duration::from_secs(10), Duration::from_millis(1000));
+    let span = plan.span(Duration::from_secs(10), Duration::from_millis(700));
     let mut data = Vec::new();
     let mut costs = Vec::new();
     for step in steps() {

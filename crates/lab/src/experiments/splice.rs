@@ -35,7 +35,7 @@ pub fn run(plan: &Plan) -> Result<Report> {
         "TCP mode over kept connections, with and without splice, pipes of 64 and 512 kB, and the calls that moved the bytes \
          (counted by the kernel in a pass of its own).",
     );
-    let span = plan.span(Duration::from_secs(10), Duration::from_millis(600));
+    let span = plan.span(Duration::from_secs(10), Duration::from_millis(400));
     let mut data = Vec::new();
     // nginx has no splice in its stream module: its bytes are always copied.
     let ways = |peer: Peer| {
@@ -144,7 +144,7 @@ const CALLS: [&[&str]; 3] = [
 
 /// Calls per request, by the groups of [`CALLS`].
 fn count_calls(stand: &Stand, proxy: &Running, path: &str) -> Result<[f64; 3]> {
-    const TIME: Duration = Duration::from_millis(400);
+    const TIME: Duration = Duration::from_millis(300);
     let points: Vec<String> = CALLS
         .iter()
         .flat_map(|group| {

@@ -148,7 +148,7 @@ fn series(plan: &Plan, report: &mut Report, variant: Variant, peer: Peer) -> Res
         (false, true) => &SPLICE_SIZES,
         (false, false) => &SIZES,
     };
-    let span = plan.span(Duration::from_secs(60), Duration::from_millis(1000));
+    let span = plan.span(Duration::from_secs(60), Duration::from_millis(700));
     let shape = |job: &mut Job| {
         job.close = true;
         job.buffer_bytes = Some(variant.buffer_bytes);

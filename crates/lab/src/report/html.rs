@@ -19,6 +19,7 @@ th, td { padding: 6px 12px; text-align: right; white-space: nowrap; border-botto
 th:first-child, td:first-child { text-align: left; }
 td:first-child { white-space: normal; min-width: 7em; max-width: 30em; }
 .words th, .words td { text-align: left; white-space: normal; vertical-align: top; min-width: 7em; }
+.words td.good, .words td.bad { white-space: nowrap; }
 tr:last-child td { border-bottom: 0; }
 th { color: var(--dim); font-weight: 600; font-size: .9em; }
 td.good { color: var(--good); font-weight: 600; } td.bad { color: var(--bad); font-weight: 600; }

@@ -58,9 +58,9 @@ pub const WORKS: [Work; 7] = [
         paced: true,
     },
     Work {
-        title: "64 B through haproxy, 64 connections",
+        title: "64 B after 200 us of computing, through haproxy, 64 connections",
         target: Target::Haproxy,
-        path: "/?s=64",
+        path: "/?s=64&busy=200us",
         conns: 64,
         paced: true,
     },
@@ -136,9 +136,14 @@ impl Measured {
     }
 
     /// A figure of one generator over another's, round by round.
-    pub fn ratio(&self, one: Tool, other: Tool, figure: Figure) -> Option<Interval> {
+    pub fn ratios(&self, one: Tool, other: Tool, figure: Figure) -> Option<Vec<f64>> {
         let (one, other) = (figure(self.of(one)?), figure(self.of(other)?));
-        bootstrap_median(&paired_ratios(one, other))
+        Some(paired_ratios(one, other))
+    }
+
+    /// The median of these with its interval.
+    pub fn ratio(&self, one: Tool, other: Tool, figure: Figure) -> Option<Interval> {
+        bootstrap_median(&self.ratios(one, other, figure)?)
     }
 }
 
@@ -220,9 +225,9 @@ fn one(
     work: Work,
     target: SocketAddr,
 ) -> Result<(f64, f64)> {
-    const WARM_UP: Duration = Duration::from_millis(300);
+    const WARM_UP: Duration = Duration::from_millis(200);
     let span = plan
-        .span(Duration::from_secs(2), Duration::from_millis(500))
+        .span(Duration::from_secs(2), Duration::from_millis(400))
         .duration;
     let dir = WorkDir::new()?;
     let command = tool.command(Order {

@@ -3,7 +3,7 @@
 use super::rounds::{Measured, cost, rate};
 use super::stall::{self, Told};
 use super::tool::Tool;
-use crate::stats::Interval;
+use crate::stats::{Interval, bootstrap_median};
 use crate::units::show_ns;
 use std::time::Duration;
 
@@ -30,27 +30,34 @@ impl Verdict {
         }
     }
 
-    /// CPU per request against wrk's, in every work.
+    /// CPU per request against wrk's: over all works together, and in each.
     pub fn cheaper(measured: &[Measured]) -> Self {
-        let ratios: Vec<_> = measured
+        let rounds: Vec<_> = measured
             .iter()
-            .filter_map(|m| m.ratio(Tool::Inject, Tool::Wrk, cost))
+            .filter_map(|m| m.ratios(Tool::Inject, Tool::Wrk, cost))
             .collect();
-        let cheaper = ratios.iter().filter(|ratio| ratio.high < 1.0).count();
-        let dearer = ratios.iter().filter(|ratio| ratio.low > 1.0).count();
+        let ratios: Vec<_> = rounds.iter().filter_map(|r| bootstrap_median(r)).collect();
+        let count = |is: fn(&Interval) -> bool| ratios.iter().filter(|ratio| is(ratio)).count();
+        let (less, more) = (count(|r| r.high < 1.0), count(|r| r.low > 1.0));
         let list: Vec<_> = ratios
             .iter()
             .map(|ratio| format!("{:.2}", ratio.median))
             .collect();
-        let rest = match dearer {
-            0 => String::new(),
-            n => format!(", dearer in {n}"),
-        };
+        let all = bootstrap_median(&geometric_means(&rounds));
+        let shown = all.map_or_else(
+            || "nothing was measured".to_owned(),
+            |all| {
+                format!(
+                    "{:.2} [{:.2}, {:.2}] of wrk's over all works",
+                    all.median, all.low, all.high
+                )
+            },
+        );
         Self {
             claim: "inject costs less CPU per request than wrk",
-            holds: (!ratios.is_empty()).then_some(cheaper == ratios.len()),
+            holds: all.map(|all| all.high < 1.0 && more == 0),
             why: format!(
-                "cheaper in {cheaper} of {} works{rest}; ratios {}",
+                "{shown}; less in {less} of {}, more in {more}; by work {}",
                 ratios.len(),
                 list.join(", ")
             ),
@@ -121,6 +128,16 @@ impl Verdict {
     }
 }
 
+/// Of each round the geometric mean over the works: all count the same, however much a request of theirs costs.
+fn geometric_means(works: &[Vec<f64>]) -> Vec<f64> {
+    let rounds = works.iter().map(Vec::len).min().unwrap_or(0);
+    let of_round = |round: usize| {
+        let logs: f64 = works.iter().map(|ratios| ratios[round].ln()).sum();
+        (logs / works.len() as f64).exp()
+    };
+    (0..rounds).map(of_round).collect()
+}
+
 /// The samples show none.
 pub const NO_DIFFERENCE: &str = "no difference shown";
 /// They show one, but not that it is above [`NEAR`].
@@ -169,6 +186,34 @@ mod tests {
         check([12.0, 90.0], [10.0, 100.0], Some(false), Some(false));
         assert_eq!(Verdict::cheaper(&[]).holds, None);
         assert_eq!(Verdict::same_rates(&[]).word(), "not judged");
+    }
+
+    #[test]
+    fn works_count_the_same() {
+        assert_eq!(geometric_means(&[]), [0.0; 0]);
+        let means = geometric_means(&[vec![0.5, 1.0], vec![2.0, 4.0, 9.0]]);
+        assert!(
+            (means[0] - 1.0).abs() < 1e-9 && (means[1] - 2.0).abs() < 1e-9,
+            "{means:?}"
+        );
+        assert_eq!(means.len(), 2);
+    }
+
+    #[test]
+    fn one_dearer_work_spoils_the_claim() {
+        let all = [
+            measured([5.0, 1.0], [10.0, 1.0]),
+            measured([11.0, 1.0], [10.0, 1.0]),
+        ];
+        let verdict = Verdict::cheaper(&all);
+        assert_eq!(verdict.holds, Some(false));
+        assert!(
+            verdict
+                .why
+                .contains("less in 1 of 2, more in 1; by work 0.50, 1.10"),
+            "{}",
+            verdict.why
+        );
     }
 
     #[test]
