@@ -42,6 +42,7 @@ fn row(w: &Rc<Worker>) -> WorkerRow {
     let (accepted, streams) = w.live.counted();
     // each lent buffer holds the stock it goes back to
     let lent = Rc::strong_count(&w.bufs).saturating_sub(1);
+    let (runners, runner_size) = w.runners.kept();
     let idle = w.pools.kept().filter(|(_, conns)| !conns.is_empty());
     WorkerRow {
         id: w.id,
@@ -63,6 +64,12 @@ fn row(w: &Rc<Worker>) -> WorkerRow {
                 size: size_of::<Stream>(),
                 used: w.live.busy(),
                 kept: w.streams_kept(),
+            },
+            Stock {
+                name: "runner",
+                size: runner_size,
+                used: w.live.busy(),
+                kept: runners,
             },
             Stock {
                 name: "buffer",

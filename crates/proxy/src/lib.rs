@@ -6,6 +6,7 @@
 //! ```
 
 mod accept;
+mod admission;
 pub mod backend;
 pub mod capture;
 pub mod checks;

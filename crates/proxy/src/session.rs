@@ -99,7 +99,7 @@ async fn serve(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
         l: l.clone(),
         key,
     };
-    let mut client = Client {
+    let mut client = Box::new(Client {
         io,
         input: None,
         timer: Timer::default(),
@@ -107,13 +107,13 @@ async fn serve(w: Rc<Worker>, l: Rc<Listener>, io: Transport, peer: Addr) {
         must_close: false,
         own: None,
         idle: None,
-    };
+    });
     let Some(sess) = Box::pin(begin(&w, &l, &mut client, (peer, local), key)).await else {
         return;
     };
     match l.proxy.mode {
-        Mode::Http => http::serve(&w, &l, &mut client, sess).await,
-        _ => Box::pin(tcp::run(&w, &l, &mut client, sess)).await,
+        Mode::Http => http::serve(&w, &l, client, sess).await,
+        _ => Box::pin(tcp::run(&w, &l, client, sess)).await,
     }
 }
 

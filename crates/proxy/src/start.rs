@@ -443,9 +443,16 @@ async fn worker(
 ) {
     let rt: Arc<Runtime> = w.runtime().clone();
     tokio::task::spawn_local(outbox::carry());
+    let admitting = w.clone();
+    tokio::task::spawn_local(async move { admitting.admission.run().await });
     w.logs.gather();
     let logs = Rc::downgrade(&w);
-    outbox::at_end_of_turn(move || logs.upgrade().iter().for_each(|w| w.logs.flush()));
+    outbox::at_end_of_turn(move || {
+        if let Some(w) = logs.upgrade() {
+            w.logs.flush();
+            w.admission.end_of_turn();
+        }
+    });
     let mut accepting = tokio::task::JoinSet::new();
     for r in ready {
         let state = rt.proxies[r.proxy].clone();

@@ -14,6 +14,7 @@ use sluice_expr::vars::ProcVars;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::admission::Admission;
 use crate::backend::pool::Pools;
 use crate::clock;
 use crate::live::Sessions;
@@ -21,6 +22,7 @@ use crate::logs::LogSender;
 use crate::net::{BufPool, Deadline, PipePool, since};
 use crate::start::Asker;
 use crate::stream::Stream;
+use crate::stream::runner::Runners;
 
 /// Stream records kept for the next request.
 const STREAMS_KEPT: usize = 1024;
@@ -62,6 +64,7 @@ pub struct Worker {
     pub pools: Pools,
     pub logs: LogSender,
     streams: RefCell<Vec<Box<Stream>>>,
+    pub runners: Runners,
     random: Cell<u64>,
     stopping: Cell<bool>,
     /// When the soft stop began, monotonic µs.
@@ -80,6 +83,8 @@ pub struct Worker {
     pub live: Sessions,
     /// Sessions alive.
     pub sessions: Cell<usize>,
+    /// Which requests begin now.
+    pub admission: Admission,
 }
 
 impl Worker {
@@ -93,6 +98,7 @@ impl Worker {
             pools: Pools::new(runtime),
             logs,
             streams: RefCell::default(),
+            runners: Runners::default(),
             random: Cell::new(seed | 1),
             stopping: Cell::new(false),
             stopped_at: Cell::new(None),
@@ -103,6 +109,7 @@ impl Worker {
             taken_over: Cell::new(0),
             live: Sessions::default(),
             sessions: Cell::new(0),
+            admission: Admission::default(),
             shared,
         })
     }

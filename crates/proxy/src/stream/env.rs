@@ -177,6 +177,7 @@ impl Env for Stream {
     }
     fn set_var(&self, var: &VarRef, value: Option<Value<'static>>) -> bool {
         let vars = &mut *self.vars.borrow_mut();
+        vars.touched = true;
         let mut sess = self.sess.vars.borrow_mut();
         let sess = &mut *sess;
         let (store, chain): (_, &[_]) = match var.scope {
@@ -210,6 +211,7 @@ impl Env for Stream {
         };
         let value = &value[..value.len().min(capture.len)];
         let mut vars = self.vars.borrow_mut();
+        vars.touched = true;
         vars.captured.push((dir, slot, value.to_vec()));
         true
     }

@@ -16,6 +16,8 @@ use sluice_http::{
 
 use super::Stream;
 use super::reply::Local;
+use super::runner::{self, Job};
+use crate::admission::Admission;
 use crate::clock;
 use crate::net::{Buf, Fail, after_ms, earlier};
 use crate::session::{Client, Listener, SessionData};
@@ -36,24 +38,30 @@ pub enum Fate {
 pub async fn serve(
     w: &Rc<Worker>,
     l: &Rc<Listener>,
-    client: &mut Client,
+    mut client: Box<Client>,
     mut sess: Box<SessionData>,
 ) {
     sess.client.http_major = 1;
     let mut first = true;
     loop {
-        if !wait_for_bytes(w, &l.proxy, client, &mut sess, first).await {
+        if !wait_for_bytes(w, &l.proxy, &mut client, &mut sess, first).await {
             if first {
-                Box::pin(ended_before_request(w, l, client, sess)).await;
+                Box::pin(ended_before_request(w, l, &mut client, sess)).await;
             }
             return;
         }
-        let (back, fate) = Box::pin(one_stream(w, l, client, sess, first)).await;
-        sess = back;
-        match fate {
+        let job = Job {
+            l: l.clone(),
+            client,
+            sess,
+            first,
+        };
+        let done = runner::carry(w, job).await;
+        (client, sess) = (done.client, done.sess);
+        match done.fate {
             Fate::KeepAlive if !w.is_stopping() || client.input.is_some() || w.lingers() => {}
             Fate::Abort => return client.io.reset_on_close(),
-            Fate::Linger => return Box::pin(linger(w, client, &l.proxy)).await,
+            Fate::Linger => return Box::pin(linger(w, &mut client, &l.proxy)).await,
             _ if l.proxy.options.contains(Options::NOLINGER) => return client.io.reset_on_close(),
             _ => return,
         }
@@ -86,8 +94,15 @@ async fn wait_for_bytes(
     let deadline = after_ms(timeout_ms);
     let stays = p.options.contains(Options::IDLE_CLOSE_ON_RESPONSE);
     let mut leave = None;
+    let mut ticket = None;
     let read = std::future::poll_fn(|cx| {
         use std::task::Poll;
+        if Admission::concerns(w.sessions.get())
+            && client.io.poll_read_ready(cx).is_ready()
+            && w.admission.poll(cx, &mut ticket).is_pending()
+        {
+            return Poll::Pending;
+        }
         let mut buf = w.bufs.lend();
         match client.io.poll_read(cx, buf.room()) {
             Poll::Ready(Ok(0)) => {
@@ -180,7 +195,7 @@ async fn ended_before_request(
 }
 
 /// Reads one request and runs its stream.
-async fn one_stream(
+pub async fn one_stream(
     w: &Rc<Worker>,
     l: &Listener,
     client: &mut Client,

@@ -26,6 +26,7 @@ pub mod response;
 pub mod response_body;
 mod response_content;
 pub mod rules;
+pub mod runner;
 pub mod serve;
 pub mod tcp;
 
@@ -103,8 +104,20 @@ pub struct StreamVars {
     pub reqres_used: Usage,
     /// The request's variables are gone and the response's are there: one of the two scopes exists at a time.
     pub responding: bool,
+    /// Something was put here. Most streams have no variables, and what is not touched need not be looked at.
+    pub touched: bool,
     /// What `capture-req` and `capture-res` took in an expression, on its way to the slots.
     pub captured: Vec<(Dir, usize, Vec<u8>)>,
+}
+
+impl StreamVars {
+    fn clear(&mut self, sess_used: &Usage) {
+        self.txn.clear(&[&self.txn_used, sess_used]);
+        let chain = [&self.reqres_used, &self.txn_used, sess_used];
+        self.req.clear(&chain);
+        self.res.clear(&chain);
+        self.captured.clear();
+    }
 }
 
 /// The record of one stream.
@@ -270,16 +283,11 @@ impl Stream {
         self.server_conn_from.take();
         self.sess.server_fd = None;
         self.closing = None;
-        let sess = self.sess.vars.borrow();
         let vars = self.vars.get_mut();
-        vars.txn.clear(&[&vars.txn_used, &sess.used]);
-        vars.req
-            .clear(&[&vars.reqres_used, &vars.txn_used, &sess.used]);
-        vars.res
-            .clear(&[&vars.reqres_used, &vars.txn_used, &sess.used]);
-        vars.captured.clear();
         vars.responding = false;
-        drop(sess);
+        if std::mem::take(&mut vars.touched) {
+            vars.clear(&self.sess.vars.borrow().used);
+        }
         self.set = Overrides::default();
         self.out.clear();
         self.text.clear();

@@ -18,7 +18,12 @@ use crate::session::{Client, Listener, SessionData};
 use crate::worker::Worker;
 
 /// Runs one TCP session.
-pub async fn run(w: &Rc<Worker>, l: &Rc<Listener>, client: &mut Client, sess: Box<SessionData>) {
+pub async fn run(
+    w: &Rc<Worker>,
+    l: &Rc<Listener>,
+    mut client: Box<Client>,
+    sess: Box<SessionData>,
+) {
     let mut s = w.lend_stream();
     s.begin(l, sess);
     s.info.request_counter = w
@@ -30,7 +35,7 @@ pub async fn run(w: &Rc<Worker>, l: &Rc<Listener>, client: &mut Client, sess: Bo
     s.info.req_captures.resize(l.proxy.captures_req.len(), None);
     s.info.res_captures.resize(l.proxy.captures_res.len(), None);
     s.log_connect(&l.proxy);
-    let to_http = s.tcp(client, &l.proxy).await;
+    let to_http = s.tcp(&mut client, &l.proxy).await;
     if to_http {
         let sess = w.return_stream(s);
         return http::serve(w, l, client, sess).await;
