@@ -152,12 +152,29 @@ fn strv(s: impl Into<String>) -> Option<V> {
     Some(V::Str(s.into()))
 }
 
-/// The server of a row, if it has an agent.
+/// Health checks run, or would if the server was not in maintenance.
+fn is_checked(s: &ServerState) -> bool {
+    s.conf.check.enabled && !s.check_probe.paused.load(Relaxed)
+}
+
+/// Its last check still says something.
+pub fn probed(s: &ServerState) -> bool {
+    is_checked(s) && s.admin() & admin::MAINT == 0
+}
+
+/// The server of a row, if its last check still says something.
+fn probe<'a>(r: &Row<'a>) -> Option<&'a ServerState> {
+    r.server().filter(|s| probed(s))
+}
+
+/// Its agent is asked.
+fn is_asked(s: &ServerState) -> bool {
+    s.conf.agent.enabled && !s.agent_probe.paused.load(Relaxed)
+}
+
+/// The server of a row, if its agent is asked.
 fn asked<'a>(r: &Row<'a>) -> Option<&'a ServerState> {
-    match r {
-        Row::Server(_, _, s) if s.conf.agent.enabled => Some(s),
-        _ => None,
-    }
+    r.server().filter(|s| is_asked(s))
 }
 
 /// Something of the health its agent says it has.
@@ -203,7 +220,7 @@ fn server_status(s: &ServerState) -> String {
     if flags & admin::MAINT != 0 {
         return "MAINT".into();
     }
-    let checked = s.conf.check.enabled || s.conf.track.is_some();
+    let checked = is_checked(s) || s.conf.track.is_some();
     let h = s.health.lock().unwrap_or_else(PoisonError::into_inner);
     let partial = |n: u32, of: u32| format!(" {n}/{of}");
     match s.op() {
@@ -214,14 +231,12 @@ fn server_status(s: &ServerState) -> String {
             format!("DOWN{}", partial(h.counter, h.rise))
         }
         OpState::Stopped => "DOWN".into(),
-        _ if flags & admin::DRAIN != 0 => "DRAIN".into(),
         OpState::Stopping => "NOLB".into(),
+        _ if flags & admin::DRAIN != 0 && is_asked(s) => "DRAIN (agent)".into(),
+        _ if flags & admin::DRAIN != 0 => "DRAIN".into(),
         _ if !checked => "no check".into(),
-        _ if h.counter < h.rise + h.fall - 1
-            && !matches!(h.last.status, CheckStatus::Init | CheckStatus::Unknown)
-            && h.counter >= h.rise
-            && !h.last.status.passed() =>
-        {
+        // on the way down, or not yet found to be well
+        _ if s.conf.check.enabled && (h.rise..h.rise + h.fall - 1).contains(&h.counter) => {
             format!("UP{}", partial(h.counter + 1 - h.rise, h.fall))
         }
         _ => "UP".into(),
@@ -280,7 +295,7 @@ pub fn algorithm(b: &Balance) -> &'static str {
 }
 
 /// Runs `f` on a server's health.
-fn health<R>(s: &ServerState, f: impl FnOnce(&sluice_engine::health::Health) -> R) -> R {
+pub fn health<R>(s: &ServerState, f: impl FnOnce(&sluice_engine::health::Health) -> R) -> R {
     f(&s.health.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -338,11 +353,11 @@ pub const FIELDS: &[Field] = fields! {
     };
     "act" "SGP" |r, at| match r { Row::Server(_, _, s) => u32v((!s.conf.backup).into()), Row::Backend(_, p) => u32v(active(p, false)), _ => None };
     "bck" "SGP" |r, at| match r { Row::Server(_, _, s) => u32v(s.conf.backup.into()), Row::Backend(_, p) => u32v(active(p, true)), _ => None };
-    "chkfail" "MCP" |r, at| r.server().filter(|s| s.conf.check.enabled).and_then(|s| u64v(s.failed_checks.load(Relaxed)));
-    "chkdown" "MCP" |r, at| match r { Row::Server(_, _, s) if s.conf.check.enabled => u64v(s.down_count.load(Relaxed)), Row::Backend(_, p) => u64v(p.down_count.load(Relaxed)), _ => None };
-    "lastchg" "MAP" |r, at| match r { Row::Server(_, _, s) if s.conf.check.enabled => u32v(ago(at, s.last_change_ms.load(Relaxed))), Row::Backend(_, p) => u32v(ago(at, p.last_change_ms.load(Relaxed))), _ => None };
+    "chkfail" "MCP" |r, at| r.server().filter(|s| is_checked(s)).and_then(|s| u64v(s.failed_checks.load(Relaxed)));
+    "chkdown" "MCP" |r, at| match r { Row::Server(_, _, s) if is_checked(s) => u64v(s.down_count.load(Relaxed)), Row::Backend(_, p) => u64v(p.down_count.load(Relaxed)), _ => None };
+    "lastchg" "MAP" |r, at| match r { Row::Server(_, _, s) => u32v(ago(at, s.last_change_ms.load(Relaxed))), Row::Backend(_, p) => u32v(ago(at, p.last_change_ms.load(Relaxed))), _ => None };
     "downtime" "MCP" |r, at| match r {
-        Row::Server(_, _, s) if s.conf.check.enabled => {
+        Row::Server(_, _, s) if is_checked(s) => {
             let now = if s.op() == OpState::Stopped { at.now_ms.saturating_sub(s.last_change_ms.load(Relaxed)) } else { 0 };
             u32v(((s.down_ms.load(Relaxed) + now) / 1000) as u32)
         }
@@ -363,9 +378,9 @@ pub const FIELDS: &[Field] = fields! {
     "rate" "MRP" |r, at| r.serving().map(|c| c.sess_rate.per_second(at.now_ms)).or(r.frontend().map(|c| c.sess_rate.per_second(at.now_ms))).map(V::U32);
     "rate_lim" "CLP" |r, at| match r { Row::Frontend(p, _) => u32v(p.rate_limit_sessions), _ => None };
     "rate_max" "MMP" |r, at| r.serving().map(|c| c.sess_rate.max()).or(r.frontend().map(|c| c.sess_rate.max())).map(V::U32);
-    "check_status" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(running(&s.check_probe, health(s, |h| h.last.status.code()))));
-    "check_code" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| match health(s, |h| (h.last.status.has_code(), h.last.code)) { (true, n) => u32v(n), _ => None });
-    "check_duration" "MDP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u64v(health(s, |h| h.last.duration_ms)));
+    "check_status" "MOP" |r, at| probe(r).and_then(|s| strv(running(&s.check_probe, health(s, |h| h.last.status.code()))));
+    "check_code" "MOP" |r, at| probe(r).and_then(|s| match health(s, |h| (h.last.status.has_code(), h.last.code)) { (true, n) => u32v(n), _ => None });
+    "check_duration" "MDP" |r, at| probe(r).and_then(|s| match health(s, |h| (h.last.status, h.last.duration_ms)) { (CheckStatus::Unknown | CheckStatus::Init, _) => None, (_, ms) => u64v(ms) });
     "hrsp_1xx" "MCP" |r, at| class(r, 1);
     "hrsp_2xx" "MCP" |r, at| class(r, 2);
     "hrsp_3xx" "MCP" |r, at| class(r, 3);
@@ -383,7 +398,7 @@ pub const FIELDS: &[Field] = fields! {
     "comp_byp" "MCP" |r, at| compression(r);
     "comp_rsp" "MCP" |r, at| compression(r);
     "lastsess" "MAP" |r, at| r.serving().map(|c| V::S32(match c.last_session_ms.value() { 0 => -1, ms => ago(at, ms) as i32 }));
-    "last_chk" "MOP" |r, at| r.server().filter(|s| s.conf.check.enabled && !s.check_probe.running.load(Relaxed)).and_then(|s| strv(health(s, |h| h.last.info.clone())));
+    "last_chk" "MOP" |r, at| probe(r).filter(|s| !s.check_probe.running.load(Relaxed)).and_then(|s| strv(health(s, |h| h.last.info.clone())));
     "last_agt" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.info.clone())));
     "qtime" "MaP" |r, at| mean(r, |c| &c.queue_time);
     "ctime" "MaP" |r, at| mean(r, |c| &c.connect_time);
@@ -392,11 +407,11 @@ pub const FIELDS: &[Field] = fields! {
     "agent_status" "SOP" |r, at| asked(r).and_then(|s| strv(running(&s.agent_probe, agent(s, |h| h.last.status.code()))));
     "agent_code" "MOP" |r, at| asked(r).filter(|s| agent(s, |h| h.last.status.has_code())).and_then(|s| u32v(agent(s, |h| h.last.code)));
     "agent_duration" "MDP" |r, at| asked(r).and_then(|s| u64v(agent(s, |h| h.last.duration_ms)));
-    "check_desc" "SOP" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| strv(health(s, |h| h.last.status.description())));
+    "check_desc" "SOP" |r, at| probe(r).and_then(|s| strv(health(s, |h| h.last.status.description())));
     "agent_desc" "SOP" |r, at| asked(r).and_then(|s| strv(agent(s, |h| h.last.status.description())));
-    "check_rise" "CGS" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u32v(health(s, |h| h.rise)));
-    "check_fall" "CGS" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u32v(health(s, |h| h.fall)));
-    "check_health" "CGS" |r, at| r.server().filter(|s| s.conf.check.enabled && s.admin() & admin::MAINT == 0).and_then(|s| u32v(health(s, |h| h.counter)));
+    "check_rise" "CGS" |r, at| probe(r).and_then(|s| u32v(health(s, |h| h.rise)));
+    "check_fall" "CGS" |r, at| probe(r).and_then(|s| u32v(health(s, |h| h.fall)));
+    "check_health" "CGS" |r, at| probe(r).and_then(|s| u32v(health(s, |h| h.counter)));
     "agent_rise" "CLP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.rise)));
     "agent_fall" "CLP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.fall)));
     "agent_health" "SGP" |r, at| asked(r).and_then(|s| u32v(agent(s, |h| h.counter)));

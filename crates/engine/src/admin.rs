@@ -43,6 +43,17 @@ pub enum WeightError {
     Static,
 }
 
+/// Why a limit of connections is not taken (the words of HAProxy's answers).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MaxconnError {
+    #[error("Require <maxconn>.\n")]
+    Missing,
+    #[error("maxconn string empty or preceded by garbage")]
+    NoNumber,
+    #[error("Trailing garbage in maxconn string")]
+    Trailing,
+}
+
 /// Largest configured weight.
 const WEIGHT_MAX: i64 = 256;
 
@@ -272,6 +283,23 @@ impl Runtime {
         if before > 0 && proxy.usable_servers() == 0 {
             self.tell(id, Event::LeftLast, None, 0);
         }
+        Ok(())
+    }
+
+    /// As [`Runtime::set_maxconn`], from a command's or an agent's word; a negative limit is none.
+    pub fn set_maxconn_text(&self, id: ServerId, text: &str) -> Result<(), MaxconnError> {
+        if text.is_empty() {
+            return Err(MaxconnError::Missing);
+        }
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '-')
+            .unwrap_or(text.len());
+        let (number, rest) = text.split_at(end);
+        let number: i64 = number.parse().map_err(|_| MaxconnError::NoNumber)?;
+        if !rest.is_empty() {
+            return Err(MaxconnError::Trailing);
+        }
+        self.set_maxconn(id, u32::try_from(number).unwrap_or(0));
         Ok(())
     }
 

@@ -356,7 +356,7 @@ fn fullconn(model: &Model, backend: &model::Proxy, maxconn: u32) -> u32 {
     };
     let frontends = model.proxies.iter().filter(leads_there);
     let most = frontends.map(|f| u64::from(if f.maxconn > 0 { f.maxconn } else { maxconn }));
-    u32::try_from(most.sum::<u64>().div_ceil(10)).unwrap_or(u32::MAX)
+    u32::try_from(most.sum::<u64>().div_ceil(10).max(1)).unwrap_or(u32::MAX)
 }
 
 fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now, workers: u32) -> ProxyState {
@@ -433,7 +433,7 @@ pub(crate) fn server_state(
         counters: ServingCounters::default(),
         served: AtomicU32::new(0),
         queue: Queue::default(),
-        maxconn: AtomicU32::new(s.maxconn),
+        maxconn: AtomicU32::new(s.maxconn.max(s.minconn)),
         minconn: AtomicU32::new(s.minconn),
         user_weight: AtomicU32::new(s.weight),
         effective_weight: AtomicU32::new(s.weight * WEIGHT_SCALE),

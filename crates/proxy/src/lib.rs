@@ -24,6 +24,7 @@ pub mod session;
 pub mod start;
 pub mod stream;
 pub mod sys;
+pub mod terminal;
 pub mod view;
 pub mod worker;
 mod zone;

@@ -21,7 +21,7 @@ use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen::{self, Bound};
 use sluice_proxy::start::Asker;
 use sluice_proxy::worker::{Shared, Worker};
-use sluice_proxy::{capture, checks, clock, inside, logs};
+use sluice_proxy::{capture, checks, clock, inside, logs, terminal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
@@ -280,11 +280,8 @@ async fn give_listeners(shell: &Shell, io: &UnixStream) {
     };
     let given = tokio::task::spawn_blocking(move || handover::give(&io.into(), &offered)).await;
     if let Ok(Err(e)) = given {
-        eprintln!(
-            "[WARNING]  ({}) : Failed to transfer sockets: {}.",
-            shell.runtime().pid,
-            crate::files::reason(&e)
-        );
+        let reason = crate::files::reason(&e);
+        terminal::say("WARNING", &format!("Failed to transfer sockets: {reason}."));
     }
 }
 

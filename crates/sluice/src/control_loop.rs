@@ -13,6 +13,7 @@ use sluice_proxy::handover::Offered;
 use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen;
 use sluice_proxy::start::{Phase, Workers};
+use sluice_proxy::terminal;
 use sluice_proxy::worker::Shared;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::AbortHandle;
@@ -134,11 +135,7 @@ async fn until_stopped(
             p.be.sess_total.value()
         );
         if !flags.quiet {
-            eprintln!(
-                "[WARNING]  ({}) : Proxy {} stopped {counted}.",
-                std::process::id(),
-                p.name
-            );
+            terminal::say("WARNING", &format!("Proxy {} stopped {counted}.", p.name));
         }
     }
     let hard_stop = shared
@@ -150,9 +147,9 @@ async fn until_stopped(
     let started = tokio::time::Instant::now();
     while workers.alive() > 0 {
         if hard_stop.is_some_and(|limit| started.elapsed() >= limit) {
-            eprintln!(
-                "[WARNING]  ({}) : soft-stop running for too long, performing a hard-stop.",
-                std::process::id()
+            terminal::say(
+                "WARNING",
+                "soft-stop running for too long, performing a hard-stop.",
             );
             workers.tell(Phase::Quit);
         }
@@ -170,7 +167,7 @@ fn tell_frontends(shared: &Shared, done: &str) {
         .filter(|p| p.is_frontend() && !p.disabled)
     {
         let kind = if p.is_backend() { "listen" } else { "frontend" };
-        eprintln!("[WARNING]  ({}) : {done} {kind} {}.", rt.pid, p.name);
+        terminal::say("WARNING", &format!("{done} {kind} {}.", p.name));
     }
 }
 
@@ -202,10 +199,8 @@ fn dump_status(rt: &Runtime) {
     for p in &rt.proxies {
         for s in &p.servers {
             let state = if s.accepts_persistent() { "UP" } else { "DOWN" };
-            eprintln!(
-                "[WARNING]  ({}) : SIGHUP: Server {}/{} is {state}.",
-                rt.pid, p.name, s.name
-            );
+            let text = format!("SIGHUP: Server {}/{} is {state}.", p.name, s.name);
+            terminal::say("WARNING", &text);
         }
     }
 }

@@ -30,7 +30,7 @@ use sluice_proxy::handover::Inherited;
 use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen;
 use sluice_proxy::worker::Shared;
-use sluice_proxy::{start, sys};
+use sluice_proxy::{start, sys, terminal};
 
 use flags::{FlagError, Flags};
 
@@ -61,12 +61,12 @@ fn main() -> ExitCode {
 
 /// Prints an alert that concerns no line of the configuration.
 fn alert(text: &str) {
-    eprintln!("[ALERT]    ({}) : {text}", std::process::id());
+    terminal::say("ALERT", text);
 }
 
 fn warning(flags: &Flags, text: &str) {
     if !flags.quiet {
-        eprintln!("[WARNING]  ({}) : {text}", std::process::id());
+        terminal::say("WARNING", text);
     }
 }
 

@@ -17,6 +17,7 @@ const CONFIG: &str = "\
 global
     nbthread 1
     stats socket unix@DIR/sock level admin
+    setenv SLUICE_SET here
 ring r
     description events
     format rfc3164
@@ -125,6 +126,9 @@ const SAME: &[&str] = &[
     "show servers conn nope",
     "show stat nope 1 1",
     "show cli level",
+    "show env SLUICE_SET",
+    "show env HAPROXY_LOCALPEER",
+    "show env SLUICE_NOT_SET",
     "show events",
     "show events nope",
     "show events nope -w",

@@ -40,6 +40,22 @@ const MYSQL_OK: &[u8] = b"\x07\0\0\x02\0\0\0\x02\0\0\0";
 const MYSQL_ERROR: &[u8] = b"\x16\0\0\x02\xff\x15\x04#28000Access denied";
 const PGSQL_OK: &[u8] = b"R\0\0\0\x08\0\0\0\0";
 const PGSQL_ERROR: &[u8] = b"E\0\0\0\x20SFATAL\0C28000\0Mno such user\0\0";
+const SPOP_OK: &[u8] = b"\x00\x00\x00@e\x00\x00\x00\x01\x00\x00\x07version\x08\x032.0\x0emax-frame-size\x03\xfc\xf0\x06\x0ccapabilities\x08\x0apipelining";
+const SPOP_OLD: &[u8] = b"\x00\x00\x00@e\x00\x00\x00\x01\x00\x00\x07version\x08\x031.0\x0emax-frame-size\x03\xfc\xf0\x06\x0ccapabilities\x08\x0apipelining";
+const SPOP_LEAVES: &[u8] =
+    b"\x00\x00\x00\"f\x00\x00\x00\x01\x00\x00\x0bstatus-code\x03\x03\x07message\x08\x03bye";
+const CHUNKED: Server = Answers(
+    b"HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
+);
+const BAD_CHUNK: Server =
+    Answers(b"HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n");
+const EMPTY: Server = Answers(b"HTTP/1.1 200 Fine\r\nContent-Length: 0\r\n\r\n");
+const MYSQL_NUL: &[u8] = b"\x09\0\0\x02\xff\x15\x04den\0ie";
+const LONG_WORD: &[u8] = &{
+    let mut word = [b'x'; 200];
+    word[199] = b'\n';
+    word
+};
 const LDAP_OK: &[u8] = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\0\x04\0\x04\0";
 
 /// Lines of a backend, settings of its server, what listens there.
@@ -76,6 +92,15 @@ const CASES: &[(&str, &str, Server)] = &[
     ("option httpchk;http-check expect status 200 ok-status L6OK on-success fine", "check", OK),
     ("option httpchk;http-check expect status 404 error-status L7RSP on-error bad", "check", OK),
     ("option httpchk;http-check expect min-recv 1000 string hello", "check", OK),
+    ("option httpchk;http-check expect string hello", "check", CHUNKED),
+    ("option httpchk;http-check expect ! string he", "check", CHUNKED),
+    ("option httpchk;http-check expect string hello", "check", BAD_CHUNK),
+    ("option httpchk;http-check send meth HEAD uri / ver HTTP/1.0;http-check expect string hello", "check", OK),
+    ("option httpchk;http-check expect ! string hello comment none", "check", EMPTY),
+    ("option httpchk;http-check expect string x comment first", "check", JUNK),
+    ("option httpchk;http-check expect string x on-error \"it said %[status]\" comment first", "check", JUNK),
+    ("option httpchk;http-check expect string x on-error \"it said %[status]\"", "check", EMPTY),
+    ("option httpchk;http-check expect status 404 on-error \"it said %[status]\" comment first", "check", OK),
     ("option tcp-check;tcp-check connect", "check", OK),
     ("option tcp-check;tcp-check connect;tcp-check send PING\\r\\n;tcp-check expect string +PONG", "check", Answers(b"+PONG\r\n")),
     ("option tcp-check;tcp-check connect;tcp-check send PING\\r\\n;tcp-check expect string +PONG", "check", JUNK),
@@ -111,6 +136,12 @@ const CASES: &[(&str, &str, Server)] = &[
     ("option ldap-check", "check", JUNK),
     ("option ssl-hello-chk", "check", Answers(b"\x16\x03\x01\0\x02\x02\0")),
     ("option ssl-hello-chk", "check", Answers(b"\x15\x03\x01\0\x02\x02\x28")),
+    ("option ssl-hello-chk", "check", JUNK),
+    ("option mysql-check user haproxy", "check", Greets(&[MYSQL, MYSQL_NUL])),
+    ("option spop-check", "check", Answers(SPOP_OK)),
+    ("option spop-check", "check", Answers(SPOP_OLD)),
+    ("option spop-check", "check", Answers(SPOP_LEAVES)),
+    ("option spop-check", "check", JUNK),
     ("", "track b0/s0", OK),
     ("", "track b1/s0", OK),
     ("", "check port 1", OK),
@@ -121,6 +152,13 @@ const CASES: &[(&str, &str, Server)] = &[
     ("", "check agent-check agent-inter 100ms agent-port PORT", Greets(&[b"down #out for lunch\n"])),
     ("", "check agent-check agent-inter 100ms agent-port PORT", Greets(&[b"what is this\n"])),
     ("", "check agent-check agent-inter 100ms agent-addr 127.0.0.1 agent-port PORT agent-send hello\\n", Greets(&[b"fail\n"])),
+    ("", "check agent-check agent-inter 100ms agent-port PORT", Greets(&[b"down for good\n"])),
+    ("", "check agent-check agent-inter 100ms agent-port PORT", Greets(&[b"what fail 200% maxconn:4 # tired\n"])),
+    ("", "check agent-check agent-inter 100ms agent-port PORT", Greets(&[b"50%x\n"])),
+    ("", "check agent-check agent-inter 100ms agent-port PORT", Greets(&[b"maxconn:x\n"])),
+    ("", "check agent-check agent-inter 100ms agent-port PORT", Greets(&[b"drain up\n"])),
+    ("", "check minconn 3 agent-check agent-inter 100ms agent-port PORT", Greets(&[b"fail"])),
+    ("", "agent-check agent-inter 100ms agent-port PORT", Greets(&[LONG_WORD])),
     ("", "check agent-check agent-port 1 agent-inter 100ms", OK),
 ];
 
@@ -207,7 +245,8 @@ fn differences(
             other => format!("{other:?}"),
         };
         let only = |all: &str, other: &str| -> String {
-            let lines = all.lines().filter(|l| !other.lines().any(|o| o == *l));
+            let count = |text: &str, line: &str| text.lines().filter(|l| *l == line).count();
+            let lines = all.lines().filter(|l| count(all, l) > count(other, l));
             lines.map(|l| format!("        {l}\n")).collect()
         };
         let text = format!(

@@ -122,12 +122,23 @@ pub enum CheckMatch {
     Protocol(ProtocolAnswer),
 }
 
-/// The answers of the protocol checks that carry an error number.
+impl CheckMatch {
+    /// Looks at what was received, or at a body; the others look at a response's head.
+    pub fn is_of_content(&self) -> bool {
+        !matches!(
+            self,
+            CheckMatch::Status(_) | CheckMatch::StatusRegex(_) | CheckMatch::Header { .. }
+        )
+    }
+}
+
+/// The answers of the protocol checks that are binary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolAnswer {
     MysqlGreeting,
     MysqlResult,
     LdapBind,
+    SpopHello,
 }
 
 /// `hdr name [ -m meth ] <name>`

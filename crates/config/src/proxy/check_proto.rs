@@ -487,13 +487,7 @@ pub(super) fn spop(cx: &mut Cx<'_>, line: &Arc<Line>) {
     hello.extend_from_slice(&frame);
     let mut draft = Draft::new(cx, line);
     draft.send(&hello);
-    // 101 is AGENT-HELLO, 102 AGENT-DISCONNECT.
-    draft.expect(
-        Wait::new(What::Bytes("^.{8}65"), "L7RSP")
-            .min_recv(5)
-            .on_error("Not an SPOE agent")
-            .on_success("SPOE agent is ok"),
-    );
+    draft.expect_protocol(ProtocolAnswer::SpopHello);
     draft.choose("SPOP");
 }
 

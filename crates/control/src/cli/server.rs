@@ -353,20 +353,8 @@ fn agent_checks(c: &Call<'_>, s: &ServerState, on: bool) -> String {
 }
 
 fn maxconn(c: &Call<'_>, s: &Arc<ServerState>) -> String {
-    let text = c.arg(1);
-    if text.is_empty() {
-        return c.error("Require <maxconn>.\n");
-    }
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '-')
-        .unwrap_or(text.len());
-    match (text[..end].parse::<i64>(), &text[end..]) {
-        (Err(_), _) => c.error("maxconn string empty or preceded by garbage"),
-        (Ok(_), rest) if !rest.is_empty() => c.error("Trailing garbage in maxconn string"),
-        // a negative limit is none
-        (Ok(n), _) => {
-            c.rt().set_maxconn(s.id, u32::try_from(n).unwrap_or(0));
-            String::new()
-        }
+    match c.rt().set_maxconn_text(s.id, c.arg(1)) {
+        Ok(()) => String::new(),
+        Err(e) => c.error(&e.to_string()),
     }
 }

@@ -345,14 +345,14 @@ fn servers_conn(c: &mut Call<'_>) -> String {
 }
 
 fn show_env(c: &mut Call<'_>) -> String {
+    // as the configuration left it: with `HAPROXY_LOCALPEER` and its like, and what `setenv` made of it
+    let env = &c.rt().model.global.env;
     match c.args.first() {
-        Some(name) => match std::env::var(name) {
-            Ok(v) => format!("{name}={v}\n"),
-            Err(_) => c.error("Variable not found\n"),
+        Some(name) => match env.iter().find(|(k, _)| k == name) {
+            Some((_, v)) => format!("{name}={v}\n"),
+            None => c.error("Variable not found\n"),
         },
-        None => std::env::vars_os()
-            .map(|(k, v)| format!("{}={}\n", k.to_string_lossy(), v.to_string_lossy()))
-            .collect(),
+        None => env.iter().map(|(k, v)| format!("{k}={v}\n")).collect(),
     }
 }
 

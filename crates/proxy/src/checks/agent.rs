@@ -17,7 +17,7 @@ use sluice_engine::state::OpState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
-use super::{Checked, change};
+use super::{Checked, change, words};
 use crate::clock;
 
 /// Most bytes of an answer that are looked at.
@@ -37,7 +37,8 @@ pub async fn schedule(c: Rc<Checked>, first: Duration) {
         let started = Instant::now();
         if !c.server.agent_probe.paused.load(Relaxed) && !c.shared.runtime.is_stopping() {
             c.server.agent_probe.running.store(true, Relaxed);
-            let answer = match tokio::time::timeout(every, ask(&c)).await {
+            let mut connected = false;
+            let answer = match tokio::time::timeout(every, ask(&c, &mut connected)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
             };
@@ -47,15 +48,20 @@ pub async fn schedule(c: Rc<Checked>, first: Duration) {
                 // a command stopped the asking meanwhile
                 _ if c.server.agent_probe.paused.load(Relaxed) => {}
                 Ok(line) => obey(&c, &read(&line), took_ms),
-                Err(e) => note_failure(&c, &e, took_ms),
+                Err(e) => note_failure(&c, &e, connected, took_ms),
             }
         }
-        tokio::time::sleep_until(started + every).await;
+        // after one that took all its time the next waits for its turn
+        let mut next = started + every;
+        while next <= Instant::now() {
+            next += every;
+        }
+        tokio::time::sleep_until(next).await;
     }
 }
 
-/// One question: the answer's first line.
-async fn ask(c: &Checked) -> io::Result<String> {
+/// One question: the answer, at least its first line if it has one.
+async fn ask(c: &Checked, connected: &mut bool) -> io::Result<String> {
     let (conf, told) = (&c.server.conf.agent, &c.server.agent_probe);
     let ip_of = |addr: &PeerAddr| match addr {
         PeerAddr::Ip { ip, .. } => Some(*ip),
@@ -79,6 +85,7 @@ async fn ask(c: &Checked) -> io::Result<String> {
     };
     let socket = super::probe::socket(c, ip)?;
     let mut io = socket.connect(SocketAddr::new(ip, port)).await?;
+    *connected = true;
     let send = c.server.agent_send.load_full();
     if let Some(text) = send.as_deref().or(conf.send.as_ref()) {
         io.write_all(text.as_bytes()).await?;
@@ -89,11 +96,7 @@ async fn ask(c: &Checked) -> io::Result<String> {
     loop {
         let n = rest.read(&mut chunk).await?;
         line.extend_from_slice(&chunk[..n]);
-        if let Some(end) = line.iter().position(|b| matches!(b, b'\n' | b'\r')) {
-            line.truncate(end);
-            break;
-        }
-        if n == 0 {
+        if n == 0 || line.iter().any(|b| matches!(b, b'\n' | b'\r')) {
             break;
         }
     }
@@ -107,17 +110,24 @@ struct Said {
     health: Option<(bool, String)>,
     admin: Option<AdminState>,
     weight: Option<String>,
-    maxconn: Option<u32>,
+    maxconn: Option<String>,
     /// A word that means nothing.
     error: Option<String>,
     /// What stands behind `#`.
     description: Option<String>,
+    /// Its line had an end.
+    whole: bool,
 }
 
-/// Reads an answer: words between spaces, tabs and commas; a description behind `#`.
+/// Reads an answer: words between spaces, tabs and commas up to the line's end; a description behind `#`. Of a line that was
+/// cut nothing is believed.
 fn read(line: &str) -> Said {
     let mut said = Said::default();
-    let mut rest = line.trim();
+    let Some(end) = line.find(['\n', '\r']) else {
+        return said;
+    };
+    said.whole = true;
+    let mut rest = line[..end].trim();
     while !rest.is_empty() {
         if let Some(text) = rest.strip_prefix('#') {
             said.description = Some(text.trim().to_owned());
@@ -132,16 +142,13 @@ fn read(line: &str) -> Said {
             "ready" => said.admin = Some(AdminState::Ready),
             "drain" => said.admin = Some(AdminState::Drain),
             "maint" => said.admin = Some(AdminState::Maint),
-            w if w.ends_with('%') => said.weight = Some(w.to_owned()),
-            w if w
-                .strip_prefix("maxconn:")
-                .is_some_and(|n| n.parse::<u32>().is_ok()) =>
-            {
-                said.maxconn = w.strip_prefix("maxconn:").and_then(|n| n.parse().ok());
+            w if w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('%') => {
+                said.weight = Some(w.to_owned());
             }
-            _ => {
-                said.error.get_or_insert_with(|| word.to_owned());
-            }
+            w => match w.strip_prefix("maxconn:") {
+                Some(limit) => said.maxconn = Some(limit.to_owned()),
+                None => _ = said.error.get_or_insert_with(|| word.to_owned()),
+            },
         }
     }
     said
@@ -154,40 +161,50 @@ fn obey(c: &Checked, said: &Said, took_ms: u64) {
     if let Some(admin) = said.admin {
         rt.set_admin(s.id, admin, now_ms);
     }
-    let mut error = said.error.clone();
-    if let Some(weight) = &said.weight
-        && rt.set_weight(s.id, weight, now_ms).is_err()
-    {
-        error = Some(weight.clone());
+    let mut warning = None;
+    if let Some(weight) = &said.weight {
+        let set = rt.set_weight(s.id, weight, now_ms);
+        warning = set.err().map(|e| e.to_string());
     }
-    if let Some(maxconn) = said.maxconn {
-        rt.set_maxconn(s.id, maxconn);
+    if let Some(maxconn) = &said.maxconn {
+        let set = rt.set_maxconn_text(s.id, maxconn);
+        warning = set.err().map(|e| e.to_string()).or(warning);
     }
-    let (status, info) = match (&said.health, error) {
-        (_, Some(what)) => (
-            CheckStatus::Unchanged,
-            format!("agent reports an error : {what}"),
-        ),
-        (Some((up, word)), None) => {
+    let (status, info) = match (&said.health, &said.error, warning) {
+        // its health is what it was asked for, whatever else it says
+        (Some((up, word)), error, _) => {
             let status = match up {
                 true => CheckStatus::L7Ok,
                 false => CheckStatus::L7Status,
             };
-            let info = match &said.description {
+            let info = match said.description.as_ref().or(error.as_ref()) {
                 Some(text) => format!("via agent : {word} ({text})"),
                 None => format!("via agent : {word}"),
             };
             (status, info)
         }
-        (None, None) => (CheckStatus::Unchanged, String::new()),
+        (None, Some(word), _) => {
+            let info = format!("agent reports an error : {word}");
+            (CheckStatus::Unchanged, info)
+        }
+        (None, None, Some(why)) => {
+            let info = format!("agent warns : {}", why.trim_end());
+            (CheckStatus::Unchanged, info)
+        }
+        (None, None, None) if !said.whole => {
+            let info = "Ignoring incomplete line from agent".to_owned();
+            (CheckStatus::Unchanged, info)
+        }
+        (None, None, None) => (CheckStatus::Unchanged, String::new()),
     };
+    let info = words::limited(info);
     let (health, news) = {
         let mut h = s
             .agent_health
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let before = (h.last.status, h.counter);
-        if let (Some((up, _)), true) = (&said.health, status != CheckStatus::Unchanged) {
+        if let Some((up, _)) = &said.health {
             h.counter = u32::from(*up);
         }
         h.last = CheckResult {
@@ -217,12 +234,13 @@ fn obey(c: &Checked, said: &Said, took_ms: u64) {
 }
 
 /// The agent could not be asked: the log and the page show it, the server goes on.
-fn note_failure(c: &Checked, e: &io::Error, took_ms: u64) {
-    let status = match e.kind() {
-        io::ErrorKind::TimedOut => CheckStatus::L4Timeout,
-        _ => CheckStatus::L4Con,
+fn note_failure(c: &Checked, e: &io::Error, connected: bool, took_ms: u64) {
+    let (status, text) = match (e.kind(), connected) {
+        (io::ErrorKind::TimedOut, true) => (CheckStatus::L7Timeout, String::new()),
+        (io::ErrorKind::TimedOut, false) => (CheckStatus::L4Timeout, String::new()),
+        (_, true) => (CheckStatus::SockErr, e.to_string()),
+        (_, false) => (CheckStatus::L4Con, e.to_string()),
     };
-    let text = e.to_string();
     let mut h = c
         .server
         .agent_health
@@ -258,7 +276,13 @@ mod tests {
 
     #[test]
     fn answers_are_read_word_by_word() {
-        let check = |line: &str, expect: Said| assert_eq!(read(line), expect, "{line}");
+        let check = |line: &str, expect: Said| {
+            let expect = Said {
+                whole: true,
+                ..expect
+            };
+            assert_eq!(read(&format!("{line}\r\n")), expect, "{line}");
+        };
         let up = |up, word: &str| Some((up, word.to_owned()));
         check(
             "75%,up",
@@ -272,7 +296,7 @@ mod tests {
             "drain maxconn:30\t10%",
             Said {
                 admin: Some(AdminState::Drain),
-                maxconn: Some(30),
+                maxconn: Some("30".into()),
                 weight: Some("10%".into()),
                 ..Said::default()
             },
@@ -286,6 +310,14 @@ mod tests {
             },
         );
         check(
+            "down for lunch",
+            Said {
+                health: up(false, "down"),
+                error: Some("for".into()),
+                ..Said::default()
+            },
+        );
+        check(
             "stopped#x",
             Said {
                 error: Some("stopped#x".into()),
@@ -293,5 +325,6 @@ mod tests {
             },
         );
         check("", Said::default());
+        assert_eq!(read("up"), Said::default());
     }
 }

@@ -318,11 +318,11 @@ fn tell(c: &Checked, level: u8, text: &str) {
 fn show(c: &Checked, level: u8, text: &str) {
     if level <= LEVEL_NOTICE && !c.shared.runtime.model.global.quiet {
         let tag = if level == LEVEL_EMERG {
-            "[ALERT]   "
+            "ALERT"
         } else {
-            "[WARNING] "
+            "WARNING"
         };
-        eprintln!("{tag} ({}) : {text}", c.shared.runtime.pid);
+        crate::terminal::say(tag, text);
     }
 }
 

@@ -9,6 +9,7 @@ mod external;
 mod mail;
 mod probe;
 mod protocol;
+mod spop;
 mod verdict;
 mod words;
 
@@ -211,6 +212,7 @@ async fn one(c: &Checked) -> CheckResult {
         CheckKind::Rules(rules) => probe::rules(c, rules).await,
         CheckKind::External(check) => external::run(c, check).await,
     };
+    result.info = words::limited(result.info);
     result.duration_ms = started.elapsed().as_millis() as u64;
     result
 }

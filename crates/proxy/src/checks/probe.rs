@@ -50,7 +50,10 @@ pub async fn rules(c: &Checked, rules: &CheckRules) -> CheckResult {
         ended: false,
         response: Response::new(),
         has_head: false,
-        body_at: 0,
+        decoder: None,
+        read_to: 0,
+        body: Vec::new(),
+        garbled: false,
         vars: RefCell::default(),
         used: Usage::within(
             c.shared.runtime.model.global.tune.vars_check_max,
@@ -232,7 +235,14 @@ struct Probe<'a> {
     ended: bool,
     response: Response,
     has_head: bool,
-    body_at: usize,
+    /// Follows the body of an HTTP response.
+    decoder: Option<BodyDecoder>,
+    /// How much of the answer the head and the decoder have taken.
+    read_to: usize,
+    /// The body so far, without its framing.
+    body: Vec<u8>,
+    /// The framing is wrong.
+    garbled: bool,
     vars: RefCell<Vars>,
     used: Usage,
     method: Method,
@@ -380,13 +390,19 @@ impl Probe<'_> {
 
     fn forget_answer(&mut self) {
         self.answer.clear();
-        self.body_at = 0;
+        self.body.clear();
+        self.read_to = 0;
+        self.decoder = None;
+        self.garbled = false;
         self.has_head = false;
     }
 
     /// What was received, of an HTTP response the body.
     fn content_bytes(&self) -> &[u8] {
-        self.answer.get(self.body_at..).unwrap_or_default()
+        match self.rules.http {
+            true => &self.body,
+            false => &self.answer,
+        }
     }
 
     async fn send(&mut self, data: Vec<u8>) -> Result<Option<CheckResult>, CheckResult> {
@@ -407,8 +423,10 @@ impl Probe<'_> {
         e: &CheckExpect,
     ) -> Result<CheckResult, CheckResult> {
         loop {
-            self.read_head()?;
-            if self.ended && self.answer.is_empty() && !self.rules.http {
+            if !self.read_head() {
+                return Err(self.unreadable(step, e));
+            }
+            if self.ended && self.answer.is_empty() && (!self.rules.http || self.broken.is_some()) {
                 return Err(self.silence(step, e));
             }
             let bytes = self.content_bytes();
@@ -429,16 +447,28 @@ impl Probe<'_> {
                     response: self.has_head.then_some(&self.response),
                     ended: self.ended,
                 };
-                match verdict::judge(e, &answer, self) {
+                let verdict = match answer.ended && bytes.is_empty() && e.matcher.is_of_content() {
+                    // a body that is not there has not what is looked for, and not what must not be there
+                    true if self.rules.http => Verdict::Failed,
+                    _ => verdict::judge(e, &answer, self),
+                };
+                match verdict {
                     Verdict::Matched => return Ok(self.passed(e)),
                     Verdict::Failed => return Err(self.failed(step, e)),
                     Verdict::NeedMore => {}
                 }
             } else if self.ended {
-                return Err(result(CheckStatus::L7Resp, 0, ""));
+                return Err(self.unreadable(step, e));
             }
             self.read().await;
         }
+    }
+
+    /// The answer is no HTTP response.
+    fn unreadable(&self, step: &CheckStep, e: &CheckExpect) -> CheckResult {
+        let text = e.on_error.as_ref().map(|f| self.text(f));
+        let text = words::with_comment(text.unwrap_or_default(), step);
+        result(CheckStatus::L7Resp, 0, &text)
     }
 
     /// The connection ended before the first byte of an answer.
@@ -471,16 +501,29 @@ impl Probe<'_> {
             }
             _ => self.ended = true,
         }
-        if self.has_head && !self.ended {
-            // a complete body ends the answer although the connection may stay
-            let mut d = BodyDecoder::new(self.response.framing);
-            self.ended = !matches!(d.advance(self.content_bytes()), Ok(step) if !step.done);
+        self.follow_body();
+    }
+
+    /// Takes what came of the body; a complete one ends the answer although the connection may stay.
+    fn follow_body(&mut self) {
+        let Some(decoder) = &mut self.decoder else {
+            return;
+        };
+        let fresh = self.answer.get(self.read_to..).unwrap_or_default();
+        let body = &mut self.body;
+        match decoder.decode(fresh, &mut |data| body.extend_from_slice(data)) {
+            Ok(step) => {
+                self.read_to += step.consumed;
+                self.ended |= step.done || decoder.is_done();
+            }
+            Err(_) => self.garbled = true,
         }
     }
 
-    fn read_head(&mut self) -> Result<(), CheckResult> {
+    /// Reads the head of an HTTP response when it is there; no: this is none, or its body is not what it says.
+    fn read_head(&mut self) -> bool {
         if !self.rules.http || self.has_head {
-            return Ok(());
+            return !self.garbled;
         }
         let limits = Limits::default();
         match parse_response(
@@ -492,14 +535,13 @@ impl Probe<'_> {
         ) {
             Ok(Parsed::Complete { consumed }) => {
                 self.has_head = true;
-                self.body_at = consumed;
-                let mut d = BodyDecoder::new(self.response.framing);
-                self.ended |=
-                    d.is_done() || matches!(d.advance(self.content_bytes()), Ok(s) if s.done);
-                Ok(())
+                self.read_to = consumed;
+                self.decoder = Some(BodyDecoder::new(self.response.framing));
+                self.follow_body();
+                !self.garbled
             }
-            Ok(Parsed::Partial) => Ok(()),
-            Err(_) => Err(result(CheckStatus::L7Resp, 0, "")),
+            Ok(Parsed::Partial) => true,
+            Err(_) => false,
         }
     }
 
@@ -522,10 +564,7 @@ impl Probe<'_> {
         if self.rules.disable_on_404 && self.has_head && self.response.status == 404 {
             return result(CheckStatus::L7OkCond, 404, "");
         }
-        let of_head = matches!(
-            e.matcher,
-            CheckMatch::Status(_) | CheckMatch::StatusRegex(_) | CheckMatch::Header { .. }
-        );
+        let of_head = !e.matcher.is_of_content();
         let default = if self.rules.http && of_head {
             CheckStatus::L7Status
         } else {
@@ -538,12 +577,13 @@ impl Probe<'_> {
             .unwrap_or(default);
         let text = match &e.on_error {
             Some(f) => self.text(f),
-            None if !self.rules.http => words::unexpected(step, e),
+            None if self.rules.proto == "TCP" => words::unexpected(step, e),
+            None if !self.rules.http => String::new(),
             None if of_head => String::from_utf8_lossy(self.response.reason()).into_owned(),
-            None if e.negate => "HTTP check matched unwanted content".into(),
-            None if self.answer.len() == self.body_at => {
+            None if self.body.is_empty() => {
                 "HTTP content check could not find a response body".into()
             }
+            None if e.negate => "HTTP check matched unwanted content".into(),
             None => "HTTP content check did not match".into(),
         };
         result(status, self.code(e), &words::with_comment(text, step))

@@ -1,7 +1,10 @@
-//! Answers of MySQL and LDAP servers to their checks: binary, and with an error number of their own worth reporting.
+//! Answers of MySQL and LDAP servers and SPOE agents to their checks: binary, and with a reason of their own worth
+//! reporting.
 
 use sluice_config::model::ProtocolAnswer;
 use sluice_engine::health::CheckStatus;
+
+use super::spop;
 
 /// What an answer says.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,6 +19,7 @@ pub fn judge(kind: ProtocolAnswer, bytes: &[u8], ended: bool) -> Judged {
     let judged = match kind {
         ProtocolAnswer::MysqlGreeting | ProtocolAnswer::MysqlResult => mysql(bytes),
         ProtocolAnswer::LdapBind => ldap(bytes),
+        ProtocolAnswer::SpopHello => spop::agent_hello(bytes, ended),
     };
     match judged {
         Judged::NeedMore if ended => Judged::Failed(CheckStatus::L7Resp, 0, String::new()),
@@ -37,16 +41,18 @@ fn mysql(bytes: &[u8]) -> Judged {
         [0xff, low, high, text @ ..] => Judged::Failed(
             CheckStatus::L7Status,
             u16::from_le_bytes([*low, *high]).into(),
-            String::from_utf8_lossy(text).into_owned(),
+            text_to_nul(text),
         ),
         // protocol version 10 (or another that is not an OK), then the version's text up to its NUL
-        [first, text @ ..] if *first != 0 => {
-            let end = text.iter().position(|b| *b == 0).unwrap_or(text.len());
-            Judged::Passed(String::from_utf8_lossy(&text[..end]).into_owned())
-        }
+        [first, text @ ..] if *first != 0 => Judged::Passed(text_to_nul(text)),
         [] => Judged::Failed(CheckStatus::L7Resp, 0, String::new()),
         _ => Judged::Passed(String::new()),
     }
+}
+
+fn text_to_nul(bytes: &[u8]) -> String {
+    let text = bytes.split(|b| *b == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// A bindResponse (RFC 4511 section 4.2.2): SEQUENCE { messageID, [APPLICATION 1] { resultCode, ... } }.

@@ -26,10 +26,7 @@ pub enum Verdict {
 /// Judges an answer.
 pub fn judge(e: &CheckExpect, a: &Answer<'_>, env: &dyn Env) -> Verdict {
     // a status never changes
-    let fixed = matches!(
-        e.matcher,
-        CheckMatch::Status(_) | CheckMatch::StatusRegex(_) | CheckMatch::Header { .. }
-    );
+    let fixed = !e.matcher.is_of_content();
     let least = match &e.matcher {
         CheckMatch::String(s) | CheckMatch::Binary(s) => s.len(),
         _ => 0,

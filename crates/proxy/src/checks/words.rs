@@ -27,6 +27,13 @@ pub fn place(step: Option<&CheckStep>, port: Option<u16>) -> String {
     format!(" at step {} of tcp-check{what}{comment}", step.number)
 }
 
+/// As much of a report as is kept: what HAProxy's buffer for it holds.
+pub fn limited(mut info: String) -> String {
+    const INFO_MAX: usize = 127;
+    info.truncate(info.floor_char_boundary(INFO_MAX));
+    info
+}
+
 fn expected(e: &CheckExpect) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match &e.matcher {

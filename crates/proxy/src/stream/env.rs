@@ -120,7 +120,7 @@ impl Env for Stream {
         }
     }
     fn request_is_final(&self) -> bool {
-        self.has_req || self.content_final || self.req_content.is_none()
+        self.has_req || self.not_http || self.content_final || self.req_content.is_none()
     }
     fn response_is_final(&self) -> bool {
         self.has_res || self.content_final || self.res_content.is_none()

@@ -378,7 +378,11 @@ impl Stream {
             }
         }
         self.res.headers.remove("Connection");
-        self.mark_connection(close);
+        // what follows the answer to a CONNECT is no HTTP that could say more
+        let tunnel = self.has_req && self.req.method == Method::Connect;
+        if !tunnel || !(200..300).contains(&self.res.status) {
+            self.mark_connection(close);
+        }
         self.info.status = local.status.unwrap_or(self.res.status).into();
         let mut out = std::mem::take(&mut self.out);
         out.clear();

@@ -151,6 +151,8 @@ pub struct Stream {
     pub req_content: Option<Buf>,
     pub res_content: Option<Buf>,
     pub content_final: bool,
+    /// What the client sent is no HTTP request, whatever follows.
+    pub not_http: bool,
     pub vars: RefCell<StreamVars>,
     /// The clock of the event being handled.
     pub now: Now,
@@ -242,6 +244,7 @@ impl Stream {
             req_content: None,
             res_content: None,
             content_final: false,
+            not_http: false,
             vars: RefCell::new(vars),
             now: Now::default(),
             start_us: 0,
@@ -279,6 +282,7 @@ impl Stream {
         self.up.forget();
         self.down.forget();
         self.content_final = false;
+        self.not_http = false;
         self.server_conn = None;
         self.server_conn_from.take();
         self.sess.server_fd = None;

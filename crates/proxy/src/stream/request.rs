@@ -52,6 +52,12 @@ impl Stream {
         self.enter_backend();
         let be = &**w.model().proxy(self.info.backend);
         if be.id != fe.id {
+            if be.mode != Mode::Http {
+                // a request has no way into a TCP backend
+                self.info.status = 500;
+                self.terminate(b'I', b'R');
+                return Err(Fate::Close);
+            }
             if !be.tcp_request_content.is_empty() {
                 self.content_rules(&be.tcp_request_content, client).await?;
             }
@@ -61,7 +67,7 @@ impl Stream {
             self.proxy_rules(be, client).await?;
         }
         self.request_processed();
-        if !be.is_backend() || be.mode != Mode::Http {
+        if !be.is_backend() {
             self.terminate(b'S', b'C');
             let local = self.error_response(503);
             return Err(self.answer(client, local).await);

@@ -316,10 +316,10 @@ impl Stream {
                             }
                             continue;
                         }
-                        let agreed =
-                            self.req.noticed.wants_upgrade() && self.res.noticed.wants_upgrade();
+                        let agreed = self.req.noticed.connection_upgrade
+                            && self.res.noticed.connection_upgrade;
                         if self.res.status == 101 && !agreed {
-                            // nobody asked for another protocol, or the server does not name it
+                            // nobody asked for another protocol, or the server does not say that it changes
                             return Err(NoResponse::Junk);
                         }
                         let body = BodyDecoder::new(self.res.framing).advance(b.data());

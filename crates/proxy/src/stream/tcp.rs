@@ -227,16 +227,13 @@ impl Stream {
         let Some(buf) = self.req_content.as_ref().filter(|_| !self.has_req) else {
             return;
         };
-        // every method begins with a capital; TLS, SSH and most others do not
-        if !buf.data().first().is_some_and(u8::is_ascii_uppercase) {
-            return;
-        }
         let limits = http::head_limits(&self.w, false);
         let mut scan = HeadScan::new();
-        self.has_req = matches!(
-            parse_request(buf.data(), &mut scan, &limits, &mut self.req),
-            Ok(Parsed::Complete { .. })
-        );
+        match parse_request(buf.data(), &mut scan, &limits, &mut self.req) {
+            Ok(Parsed::Complete { .. }) => self.has_req = true,
+            Ok(Parsed::Partial) => {}
+            Err(_) => self.not_http = true,
+        }
     }
 
     /// Reads more of the client's bytes.

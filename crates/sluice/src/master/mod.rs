@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 use sluice_config::model::StatsSocket;
 use sluice_proxy::net::listen::Bound;
+use sluice_proxy::terminal;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -156,8 +157,7 @@ async fn supervise(
 impl Master {
     fn say(&self, severity: &str, text: &str) {
         if !self.quiet || severity == "ALERT" {
-            let tag = format!("[{severity}]");
-            eprintln!("{tag:<10} ({}) : {text}", std::process::id());
+            terminal::say(severity, text);
         }
     }
 

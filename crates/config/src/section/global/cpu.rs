@@ -35,7 +35,10 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     later("cpu-policy", G, "automatic CPU binding"),
     later("cpu-set", G, "automatic CPU binding"),
     harmless("numa-cpu-mapping", G, "Sluice binds workers only where 'cpu-map' says so").no(),
-    harmless("thread-groups", G, "Sluice's workers form one group of any size"),
+    kw("thread-groups", G, "<number>", "number of groups of workers; they form one of any size", |cx, line| {
+        let Some(n) = only_uint(cx, line, 1, WORKERS_MAX) else { return };
+        if n > 1 { cx.no_effect(line, 0, "Sluice's workers form one group of any size"); }
+    }),
     harmless("thread-group", G, "Sluice's workers form one group of any size"),
     harmless("max-threads-per-group", G, "Sluice's workers form one group of any size"),
     kw("thread-hard-limit", G, "<number>", "upper bound of the number of workers", |cx, line| {

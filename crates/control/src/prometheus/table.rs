@@ -1,19 +1,7 @@
-//! The Prometheus exporter: the statistics fields under HAProxy's metric names.
-//!
-//! A field becomes `haproxy_<frontend|listener|backend|server>_<metric>`; the table says which fields are metrics of
-//! which rows, under which name, and of which type.
+//! The metrics: what each is made of, and what Prometheus is told of it. Those with a state for a label are made in `super`.
 
-use std::fmt::Write;
-
-use sluice_engine::Runtime;
-use sluice_expr::env::Now;
-
-use crate::fields::{At, FIELDS, Row, V, rows, status};
-use crate::info::INFOS;
-use crate::page::Page;
-
-/// Field, metric name without prefix, type, help.
-const METRICS: &[(&str, &str, &str, &str)] = &[
+/// Of proxies, listeners and servers: field, metric name without prefix, type, help.
+pub(super) const METRICS: &[(&str, &str, &str, &str)] = &[
     (
         "qcur",
         "current_queue",
@@ -381,6 +369,18 @@ const METRICS: &[(&str, &str, &str, &str)] = &[
         "Limit on the number of available idle connections on this server (server 'pool_max_conn' directive)",
     ),
     (
+        "idle_conn_cur",
+        "unsafe_idle_connections_current",
+        "gauge",
+        "Idle connections that only requests that may be repeated use",
+    ),
+    (
+        "safe_conn_cur",
+        "safe_idle_connections_current",
+        "gauge",
+        "Idle connections that any request may use",
+    ),
+    (
         "eint",
         "internal_errors_total",
         "counter",
@@ -406,16 +406,17 @@ const METRICS: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// States of a server, frontend or backend as labels of `_status`.
-const STATES: [&str; 6] = ["DOWN", "UP", "MAINT", "DRAIN", "NOLB", "no check"];
-
-/// Process metrics: line of `show info`, metric name, type.
-const PROCESS: &[(&str, &str, &str)] = &[
+/// Of the process: line of `show info`, metric name without prefix, type.
+pub(super) const PROCESS: &[(&str, &str, &str)] = &[
     ("Nbthread", "nbthread", "gauge"),
     ("Nbproc", "nbproc", "gauge"),
     ("Process_num", "relative_process_id", "gauge"),
     ("Uptime_sec", "uptime_seconds", "gauge"),
     ("Start_time_sec", "start_time_seconds", "gauge"),
+    ("Memmax_bytes", "max_memory_bytes", "gauge"),
+    ("PoolAlloc_bytes", "pool_allocated_bytes", "gauge"),
+    ("PoolUsed_bytes", "pool_used_bytes", "gauge"),
+    ("PoolFailed", "pool_failures_total", "counter"),
     ("Ulimit-n", "max_fds", "gauge"),
     ("Maxsock", "max_sockets", "gauge"),
     ("Maxconn", "max_connections", "gauge"),
@@ -423,6 +424,9 @@ const PROCESS: &[(&str, &str, &str)] = &[
     ("CurrConns", "current_connections", "gauge"),
     ("CumConns", "connections_total", "counter"),
     ("CumReq", "requests_total", "counter"),
+    ("MaxSslConns", "max_ssl_connections", "gauge"),
+    ("CurrSslConns", "current_ssl_connections", "gauge"),
+    ("CumSslConns", "ssl_connections_total", "counter"),
     ("Maxpipes", "max_pipes", "gauge"),
     ("PipesUsed", "pipes_used_total", "counter"),
     ("PipesFree", "pipes_free_total", "counter"),
@@ -432,12 +436,38 @@ const PROCESS: &[(&str, &str, &str)] = &[
     ("SessRate", "current_session_rate", "gauge"),
     ("SessRateLimit", "limit_session_rate", "gauge"),
     ("MaxSessRate", "max_session_rate", "gauge"),
+    ("SslRate", "current_ssl_rate", "gauge"),
+    ("SslRateLimit", "limit_ssl_rate", "gauge"),
+    ("MaxSslRate", "max_ssl_rate", "gauge"),
+    (
+        "SslFrontendKeyRate",
+        "current_frontend_ssl_key_rate",
+        "gauge",
+    ),
+    (
+        "SslFrontendMaxKeyRate",
+        "max_frontend_ssl_key_rate",
+        "gauge",
+    ),
+    ("SslFrontendSessionReuse_pct", "frontend_ssl_reuse", "gauge"),
+    ("SslBackendKeyRate", "current_backend_ssl_key_rate", "gauge"),
+    ("SslBackendMaxKeyRate", "max_backend_ssl_key_rate", "gauge"),
+    ("SslCacheLookups", "ssl_cache_lookups_total", "counter"),
+    ("SslCacheMisses", "ssl_cache_misses_total", "counter"),
+    ("CompressBpsIn", "http_comp_bytes_in_total", "counter"),
+    ("CompressBpsOut", "http_comp_bytes_out_total", "counter"),
+    ("CompressBpsRateLim", "limit_http_comp", "gauge"),
+    ("ZlibMemUsage", "current_zlib_memory", "gauge"),
+    ("MaxZlibMemUsage", "max_zlib_memory", "gauge"),
     ("Tasks", "current_tasks", "gauge"),
     ("Run_queue", "current_run_queue", "gauge"),
     ("Idle_pct", "idle_time_percent", "gauge"),
     ("Stopping", "stopping", "gauge"),
     ("Jobs", "jobs", "gauge"),
+    ("Unstoppable Jobs", "unstoppable_jobs", "gauge"),
     ("Listeners", "listeners", "gauge"),
+    ("ActivePeers", "active_peers", "gauge"),
+    ("ConnectedPeers", "connected_peers", "gauge"),
     ("DroppedLogs", "dropped_logs_total", "counter"),
     ("BusyPolling", "busy_polling_enabled", "gauge"),
     ("FailedResolutions", "failed_resolutions", "counter"),
@@ -448,220 +478,5 @@ const PROCESS: &[(&str, &str, &str)] = &[
         "counter",
     ),
     ("BytesOutRate", "bytes_out_rate", "gauge"),
+    ("CumRecvLogs", "recv_logs_total", "counter"),
 ];
-
-/// Answers a scrape; `query` is what stands behind `?` (`scope=global&scope=server&no-maint`).
-pub fn page(runtime: &Runtime, query: &[u8], now_ms: u64) -> Page {
-    let query = String::from_utf8_lossy(query).into_owned();
-    let mut scopes: Vec<&str> = query
-        .split('&')
-        .filter_map(|p| p.strip_prefix("scope="))
-        .flat_map(|s| s.split(','))
-        .collect();
-    if scopes.is_empty() || scopes.contains(&"*") {
-        scopes = vec!["global", "frontend", "listener", "backend", "server"];
-    }
-    let no_maint = query.split('&').any(|p| p == "no-maint");
-    let mut out = String::new();
-    if scopes.contains(&"global") {
-        process(&mut out, runtime, now_ms);
-    }
-    let at = At {
-        rt: runtime,
-        now_ms,
-    };
-    let all = rows(runtime);
-    for scope in ["frontend", "listener", "backend", "server"] {
-        if !scopes.contains(&scope) {
-            continue;
-        }
-        let mine: Vec<&Row<'_>> = all
-            .iter()
-            .filter(|r| scope_of(r) == scope && !(no_maint && status(r).starts_with("MAINT")))
-            .collect();
-        states(&mut out, scope, &mine);
-        responses(&mut out, scope, &mine, &at);
-        for (field, name, kind, help) in METRICS {
-            metric(&mut out, scope, field, name, kind, help, &mine, &at);
-        }
-    }
-    Page {
-        status: 200,
-        content_type: "text/plain; version=0.0.4",
-        headers: Vec::new(),
-        body: out.into_bytes(),
-    }
-}
-
-fn scope_of(r: &Row<'_>) -> &'static str {
-    match r {
-        Row::Frontend(..) => "frontend",
-        Row::Listener(..) => "listener",
-        Row::Backend(..) => "backend",
-        Row::Server(..) => "server",
-    }
-}
-
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn process(out: &mut String, rt: &Runtime, now_ms: u64) {
-    let now = Now {
-        wall_us: 0,
-        mono_us: now_ms * 1000,
-    };
-    for (info, metric, kind) in PROCESS {
-        if let Some(i) = INFOS.iter().find(|i| i.name == *info) {
-            let name = format!("haproxy_process_{metric}");
-            head(out, &name, kind, i.desc);
-            let _ = writeln!(out, "{name} {}", (i.get)(rt, &now));
-        }
-    }
-    head(out, "haproxy_process_build_info", "gauge", "Build info");
-    let _ = writeln!(
-        out,
-        "haproxy_process_build_info{{version=\"{}\"}} 1",
-        crate::info::VERSION
-    );
-}
-
-/// `proxy="x"`, with the server's or listener's name.
-fn labels(r: &Row<'_>) -> String {
-    let proxy = label(&r.proxy().name);
-    match r {
-        Row::Server(..) => format!("proxy=\"{proxy}\",server=\"{}\"", label(&r.name())),
-        Row::Listener(..) => format!("proxy=\"{proxy}\",listener=\"{}\"", label(&r.name())),
-        _ => format!("proxy=\"{proxy}\""),
-    }
-}
-
-fn label(s: &str) -> String {
-    s.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
-}
-
-fn states(out: &mut String, scope: &str, mine: &[&Row<'_>]) {
-    if mine.is_empty() {
-        return;
-    }
-    let name = format!("haproxy_{scope}_status");
-    head(
-        out,
-        &name,
-        "gauge",
-        "Current status of the service, per state label value.",
-    );
-    for r in mine {
-        let now = status(r);
-        let names: &[&str] = match scope {
-            "frontend" | "listener" => &["DOWN", "UP"],
-            "backend" => &["DOWN", "UP"],
-            _ => &STATES,
-        };
-        let now = match now.as_str() {
-            "OPEN" => "UP",
-            "STOP" | "PAUSED" => "DOWN",
-            s if s.starts_with("MAINT") => "MAINT",
-            s if s.starts_with("UP") => "UP",
-            s if s.starts_with("DOWN") => "DOWN",
-            s => s,
-        };
-        for state in names {
-            let _ = writeln!(
-                out,
-                "{name}{{{},state=\"{state}\"}} {}",
-                labels(r),
-                u8::from(*state == now)
-            );
-        }
-    }
-}
-
-fn responses(out: &mut String, scope: &str, mine: &[&Row<'_>], at: &At<'_>) {
-    const CODES: [(&str, &str); 6] = [
-        ("1xx", "hrsp_1xx"),
-        ("2xx", "hrsp_2xx"),
-        ("3xx", "hrsp_3xx"),
-        ("4xx", "hrsp_4xx"),
-        ("5xx", "hrsp_5xx"),
-        ("other", "hrsp_other"),
-    ];
-    let name = format!("haproxy_{scope}_http_responses_total");
-    let mut lines = String::new();
-    for r in mine {
-        for (code, field) in CODES {
-            if let Some(v) = value(r, at, field) {
-                let _ = writeln!(lines, "{name}{{{},code=\"{code}\"}} {v}", labels(r));
-            }
-        }
-    }
-    if !lines.is_empty() {
-        head(
-            out,
-            &name,
-            "counter",
-            "Total number of HTTP responses with each status class returned by this object",
-        );
-        out.push_str(&lines);
-    }
-}
-
-fn value(r: &Row<'_>, at: &At<'_>, field: &str) -> Option<V> {
-    FIELDS
-        .iter()
-        .find(|f| f.name == field)
-        .and_then(|f| (f.get)(r, at))
-}
-
-#[allow(clippy::too_many_arguments)]
-fn metric(
-    out: &mut String,
-    scope: &str,
-    field: &str,
-    name: &str,
-    kind: &str,
-    help: &str,
-    mine: &[&Row<'_>],
-    at: &At<'_>,
-) {
-    let Some(f) = FIELDS.iter().find(|f| f.name == field) else {
-        return;
-    };
-    let name = format!("haproxy_{scope}_{name}");
-    let mut lines = String::new();
-    for r in mine {
-        // the CSV's columns for servers that say "is it active" are of no use as numbers of servers
-        if scope == "server" && matches!(field, "act" | "bck") {
-            continue;
-        }
-        let Some(v) = (f.get)(r, at) else { continue };
-        let text = match v {
-            // the CSV has milliseconds, Prometheus wants seconds
-            V::U32(n) if is_ms(field) => format!("{}", f64::from(n) / 1000.0),
-            V::U64(n) if is_ms(field) => format!("{}", n as f64 / 1000.0),
-            v => v.to_string(),
-        };
-        let _ = writeln!(lines, "{name}{{{}}} {text}", labels(r));
-    }
-    if !lines.is_empty() {
-        head(out, &name, kind, help);
-        out.push_str(&lines);
-    }
-}
-
-fn is_ms(field: &str) -> bool {
-    matches!(
-        field,
-        "qtime"
-            | "ctime"
-            | "rtime"
-            | "ttime"
-            | "qtime_max"
-            | "ctime_max"
-            | "rtime_max"
-            | "ttime_max"
-            | "check_duration"
-    )
-}
