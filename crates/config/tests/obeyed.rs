@@ -21,6 +21,7 @@ const UNREAD: &[(&str, &str)] = &[
         "Global::unix_bind",
         "applied to the sockets' own permissions",
     ),
+    ("Server::log_bufsize", "the size of the server's ring"),
     ("Global::unix_bind_prefix", "put before the sockets' paths"),
     ("Tune::http_cookielen", "applied to the captured cookies"),
     ("Proxy::clf", "part of the compiled format"),
@@ -38,9 +39,7 @@ const UNREAD: &[(&str, &str)] = &[
     ("LogSteps::REQUEST", "asked through `LogSteps::of`"),
     // the keyword stops the start
     ("CheckExpect::tout_status", "tout-status"),
-    ("CheckParams::via_socks4", "check-via-socks4"),
     ("Bind::alpn", "bind ... alpn"),
-    ("Server::log_bufsize", "server ... log-bufsize"),
     // the keyword warns that it has no effect
     ("Global::http_err_codes", "http-err-codes"),
     ("Global::http_fail_codes", "http-fail-codes"),

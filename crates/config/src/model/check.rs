@@ -54,6 +54,8 @@ pub enum CheckAction {
         port: Option<Expr>,
         addr: Option<super::PeerAddr>,
         send_proxy: bool,
+        /// Through the server's `socks4` proxy.
+        via_socks4: bool,
         linger: bool,
     },
     /// `tcp-check send`/`send-binary`, constant bytes.

@@ -37,6 +37,8 @@ pub struct Server {
     pub on_marked_up_shutdown_backup_sessions: bool,
     pub send_proxy: Option<SendProxy>,
     pub source: Option<Source>,
+    /// `socks4`: the proxy that connections to it go through.
+    pub socks4: Option<std::net::SocketAddr>,
     pub tfo: bool,
     pub tcp_ut_ms: Option<u64>,
     /// `cc`: TCP congestion control.

@@ -27,7 +27,7 @@ const DLB: Sections = Sections::DLB;
 #[rustfmt::skip]
 pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("http-check comment", DLB, "<string>", "name the next step of the check in reports", comment).ignored(),
-    kw("http-check connect", DLB, "[default] [port <expr>] [addr <ip>] [send-proxy] [linger] [comment <msg>]", "open a connection", connect).ignored(),
+    kw("http-check connect", DLB, "[default] [port <expr>] [addr <ip>] [send-proxy] [via-socks4] [linger] [comment <msg>]", "open a connection", connect).ignored(),
     kw("http-check disable-on-404", DLB, "", "a 404 takes the server out of new sessions", |cx, line| {
         if cx.no_more(line, line.keyword_len) {
             cx.proxy().settings.check.disable_on_404 = true;
@@ -46,7 +46,7 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("http-check set-var-fmt*", DLB, "(<var>[,<cond>...]) <fmt>", "set a variable of the check to a text", set_var_fmt).ignored(),
     kw("http-check unset-var*", DLB, "(<var>)", "forget a variable of the check", unset_var).ignored(),
     kw("tcp-check comment", DLB, "<string>", "name the next step of the check in reports", comment).ignored(),
-    kw("tcp-check connect", DLB, "[default] [port <expr>] [addr <ip>] [send-proxy] [linger] [comment <msg>]", "open a connection", connect).ignored(),
+    kw("tcp-check connect", DLB, "[default] [port <expr>] [addr <ip>] [send-proxy] [via-socks4] [linger] [comment <msg>]", "open a connection", connect).ignored(),
     kw("tcp-check expect", DLB, "[<option>]* [!] <match> <pattern>", "what has to be received", tcp_expect).bytes().ignored(),
     kw("tcp-check send", DLB, "<data> [comment <msg>]", "bytes to send", |cx, line| {
         tcp_send(cx, line, |cx, line, word| {
@@ -198,6 +198,7 @@ fn connect(cx: &mut Cx<'_>, line: &Arc<Line>) {
 
 fn connect_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>, CheckAction)> {
     let mut at = line.keyword_len;
+    let mut via_socks4 = false;
     let (mut comment, mut port, mut addr, mut send_proxy, mut linger) =
         (None, None, None, false, false);
     while line.has(at) {
@@ -252,10 +253,7 @@ fn connect_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>, C
                 cx.not_yet(line, at, name, "TLS");
                 return None;
             }
-            "via-socks4" => {
-                cx.not_yet(line, at, "via-socks4", "SOCKS4");
-                return None;
-            }
+            "via-socks4" => via_socks4 = true,
             other => {
                 let words = [
                     "comment",
@@ -290,6 +288,7 @@ fn connect_words(cx: &mut Cx<'_>, line: &Arc<Line>) -> Option<(Option<String>, C
         port,
         addr,
         send_proxy,
+        via_socks4,
         linger,
     };
     Some((comment, action))

@@ -211,7 +211,16 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("sigalgs", "<algorithms>", "TLS"),
     word_later("sni", "<expression>", "TLS"),
     word_later("sni-auto", "", "TLS"),
-    word_later("socks4", "<addr>", "SOCKS4"),
+    word("socks4", "<address>:<port>", "a SOCKS4 proxy that its connections go through", |cx, line, at, s| {
+        match cx.peer_addr(line, at + 1, AddrRules::FIXED)? {
+            PeerAddr::Ip { ip, port: PortSpec::Fixed(port) } => s.server.socks4 = Some(std::net::SocketAddr::new(ip, port)),
+            _ => {
+                cx.error_at(line, at + 1, "'socks4' expects an address and a port");
+                return None;
+            }
+        }
+        Some(2)
+    }),
     word_later("ssl", "", "TLS"),
     word_later("ssl-max-ver", "<version>", "TLS"),
     word_later("ssl-min-ver", "<version>", "TLS"),
@@ -305,6 +314,7 @@ fn fresh(line: &Arc<Line>) -> RawServer {
             on_marked_up_shutdown_backup_sessions: false,
             send_proxy: None,
             source: None,
+            socks4: None,
             tfo: false,
             tcp_ut_ms: None,
             cc: None,

@@ -112,7 +112,9 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word("no-check-reuse-pool", "", "checks use connections of their own", |_, _, _, _| Some(1)),
     word_later("check-pool-conn-name", "<name>", "checks on pooled connections"),
     word_later("check-reuse-pool", "", "checks on pooled connections"),
-    word_later("check-via-socks4", "", "SOCKS4"),
+    word("check-via-socks4", "", "checks go through its `socks4` proxy", |_, _, _, s| {
+        set(&mut s.server.check.via_socks4, true)
+    }),
     word_later("healthcheck", "<name>", "named health checks"),
 ];
 

@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::ServerConn;
-use crate::net::{Timer, Transport, after_ms, namespace};
+use crate::net::{Timer, Transport, after_ms, namespace, socks4};
 use crate::stream::Stream;
 
 /// Why no connection came about.
@@ -126,7 +126,13 @@ pub async fn connect(
 
 type Made = (Transport, Addr);
 
-async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Made, ConnectFail> {
+async fn tcp(
+    s: &Stream,
+    server_addr: SocketAddr,
+    server: Option<&Server>,
+) -> Result<Made, ConnectFail> {
+    let socks4 = server.and_then(|v| v.socks4);
+    let addr = socks4.unwrap_or(server_addr);
     let namespace = server.and_then(|v| v.namespace.as_deref());
     let socket = namespace::within(namespace, || {
         let kind = Type::STREAM.nonblocking().cloexec();
@@ -142,7 +148,7 @@ async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Ma
         }
         Err(e) => return Err(ConnectFail::Refused(e)),
     }
-    let stream = TcpStream::from_std(socket.into()).map_err(ConnectFail::Resource)?;
+    let mut stream = TcpStream::from_std(socket.into()).map_err(ConnectFail::Resource)?;
     let ready = stream
         .ready(Interest::WRITABLE | Interest::ERROR)
         .await
@@ -152,7 +158,19 @@ async fn tcp(s: &Stream, addr: SocketAddr, server: Option<&Server>) -> Result<Ma
             return Err(ConnectFail::Refused(e));
         }
     }
-    Ok((Transport::from(stream), Addr::Ip(addr)))
+    if socks4.is_some() {
+        let asking = Box::pin(socks4::ask(&mut stream, server_addr));
+        match asking.await {
+            // HAProxy waits for what an answer lacks until the time is over
+            Err(e)
+                if e.kind() == io::ErrorKind::UnexpectedEof && s.connect_timeout_ms().is_some() =>
+            {
+                std::future::pending().await
+            }
+            asked => asked.map_err(ConnectFail::Refused)?,
+        }
+    }
+    Ok((Transport::from(stream), Addr::Ip(server_addr)))
 }
 
 /// Options, marks and the source address, before connecting.

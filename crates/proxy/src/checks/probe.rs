@@ -24,6 +24,7 @@ use super::Checked;
 use super::protocol::{self, Judged};
 use super::verdict::{self, Answer, Verdict};
 use super::words;
+use crate::net::socks4::{self, DENIED};
 use crate::view;
 
 /// Most bytes of an answer that are looked at: the size of a buffer.
@@ -34,7 +35,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
 
 /// Only a connection.
 pub async fn tcp(c: &Checked) -> CheckResult {
-    match connect(c, None, false).await {
+    match connect(c, None, as_said(c)).await {
         Ok(_) => result(CheckStatus::L4Ok, 0, ""),
         Err(r) => r,
     }
@@ -127,10 +128,15 @@ pub fn socket(c: &Checked, ip: std::net::IpAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
+/// Whether checks without a `connect` step have a PROXY header of their own, and go through the server's SOCKS4 proxy.
+fn as_said(c: &Checked) -> (bool, bool) {
+    (false, c.server.conf.check.via_socks4)
+}
+
 async fn connect(
     c: &Checked,
     to: Option<(Option<PeerAddr>, Option<u16>)>,
-    send_proxy: bool,
+    (send_proxy, via_socks4): (bool, bool),
 ) -> Result<Box<dyn Stream>, CheckResult> {
     let p = &c.server.conf.check;
     let base = c.server.addr.load_full();
@@ -154,7 +160,13 @@ async fn connect(
         match &addr {
             PeerAddr::Ip { ip, .. } => {
                 let port = port.ok_or(io::ErrorKind::AddrNotAvailable)?;
-                let s = socket(c, *ip)?.connect(SocketAddr::new(*ip, port)).await?;
+                let server = SocketAddr::new(*ip, port);
+                let socks4 = c.server.conf.socks4.filter(|_| via_socks4);
+                let to = socks4.unwrap_or(server);
+                let mut s = socket(c, to.ip())?.connect(to).await?;
+                if socks4.is_some() {
+                    socks4::ask(&mut s, server).await?;
+                }
                 s.set_nodelay(true)?;
                 let ends = s.local_addr().ok().zip(s.peer_addr().ok());
                 Ok((Box::new(s) as Box<dyn Stream>, ends))
@@ -178,6 +190,7 @@ async fn connect(
     };
     match tokio::time::timeout(connect_limit(c), open).await {
         Err(_) => Err(result(CheckStatus::L4Timeout, 0, "")),
+        Ok(Err(e)) if e.to_string() == DENIED => Err(result(CheckStatus::SockErr, 0, DENIED)),
         Ok(Err(e)) => Err(result(CheckStatus::L4Con, 0, &plain(&e))),
         Ok(Ok((mut io, ends))) => {
             let proxy = c.server.conf.send_proxy.as_ref().filter(|s| s.wanted);
@@ -267,7 +280,7 @@ impl Probe<'_> {
         for (i, step) in self.rules.steps.iter().enumerate() {
             let connects = matches!(step.action, CheckAction::Connect { .. });
             if self.io.is_none() && !connects {
-                match connect(self.c, None, false).await {
+                match connect(self.c, None, as_said(self.c)).await {
                     Ok(io) => self.io = Some(io),
                     Err(r) => return self.connection_error(r, None),
                 }
@@ -282,7 +295,7 @@ impl Probe<'_> {
         }
         if self.io.is_none() {
             self.step = None;
-            if let Err(r) = connect(self.c, None, false).await {
+            if let Err(r) = connect(self.c, None, as_said(self.c)).await {
                 return self.connection_error(r, None);
             }
         }
@@ -304,6 +317,7 @@ impl Probe<'_> {
                 port,
                 addr,
                 send_proxy,
+                via_socks4,
                 ..
             } => {
                 let port = port
@@ -313,7 +327,8 @@ impl Probe<'_> {
                     .and_then(|n| u16::try_from(n).ok());
                 self.forget_answer();
                 self.ended = false;
-                match connect(self.c, Some((addr.clone(), port)), *send_proxy).await {
+                let how = (*send_proxy, *via_socks4);
+                match connect(self.c, Some((addr.clone(), port)), how).await {
                     Ok(io) => self.io = Some(io),
                     Err(r) => return Err(self.connection_error(r, port)),
                 }

@@ -9,6 +9,7 @@ pub mod outbox;
 pub mod peer;
 pub mod pipe;
 pub mod proxy_protocol;
+pub mod socks4;
 pub mod timer;
 pub mod transport;
 
