@@ -1,10 +1,11 @@
 //! What `inject` shows: a line per second for people, JSON lines for machines, and the closing table.
 
 use super::counts::{Counts, Line, PERCENTILES, Report};
-use super::{Load, Options};
+use super::{Load, Options, Second};
 use crate::units::{show_count, show_ns};
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How the run is shown.
@@ -25,12 +26,7 @@ pub enum Show {
 pub fn run(options: &Options, show: Show) -> Result<Report> {
     let load = Load::start(options)?;
     let bar = progress_bar(options, show);
-    let mut seconds = Seconds {
-        threads: options.threads.min(options.conns),
-        got: 0,
-        sum: Counts::default(),
-        at_s: 0,
-    };
+    let mut seconds = Seconds::new(options.threads.min(options.conns));
     if show == Show::People {
         println!(
             "{:>5} {:>6} {:>8} {:>9} {:>10} {:>9} {:>9} {:>9}",
@@ -45,7 +41,7 @@ pub fn run(options: &Options, show: Show) -> Result<Report> {
             (None, None) => {}
         }
         for sample in load.samples() {
-            if let Some((at, counts)) = seconds.add(&sample) {
+            for (at, counts) in seconds.add(sample) {
                 let line = Line::new("second", &counts, at, Duration::from_secs(1));
                 match show {
                     Show::People => bar.suspend(|| println!("{}", second_text(&line, &counts))),
@@ -103,27 +99,43 @@ fn progress_bar(options: &Options, show: Show) -> ProgressBar {
     bar
 }
 
-/// Joins the threads' seconds into one.
+/// Joins the threads' seconds. A thread may end before the others, or leave out seconds when it was held up.
 struct Seconds {
-    threads: usize,
-    got: usize,
-    sum: Counts,
-    at_s: u64,
+    /// The last second that each thread has told.
+    reached: Vec<u64>,
+    /// Those that not all threads have told yet.
+    open: BTreeMap<u64, Counts>,
+    /// The last one that was given out.
+    given: u64,
 }
 
 impl Seconds {
-    fn add(&mut self, sample: &Counts) -> Option<(Duration, Counts)> {
-        self.sum.add(sample);
-        self.got += 1;
-        if self.got < self.threads {
-            return None;
+    fn new(threads: usize) -> Self {
+        Self {
+            reached: vec![0; threads],
+            open: BTreeMap::new(),
+            given: 0,
         }
-        self.got = 0;
-        self.at_s += 1;
-        Some((
-            Duration::from_secs(self.at_s),
-            std::mem::take(&mut self.sum),
-        ))
+    }
+
+    /// Takes a thread's second; gives those that are complete now, in order.
+    fn add(&mut self, second: Second) -> Vec<(Duration, Counts)> {
+        if let Some(reached) = self.reached.get_mut(second.thread) {
+            *reached = second.number;
+        }
+        if second.number != u64::MAX {
+            let sum = self.open.entry(second.number).or_default();
+            sum.add(&second.counts);
+        }
+        let least = self.reached.iter().copied().min().unwrap_or(0);
+        let last = self.open.keys().next_back().copied().unwrap_or(0);
+        let mut complete = Vec::new();
+        while self.given < least.min(last) {
+            self.given += 1;
+            let counts = self.open.remove(&self.given).unwrap_or_default();
+            complete.push((Duration::from_secs(self.given), counts));
+        }
+        complete
     }
 }
 
@@ -199,4 +211,41 @@ pub fn closing_text(report: &Report) -> String {
     }
     text += &format!(" max {}\n", latency_text(counts, 100.0));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_joined() {
+        let mut seconds = Seconds::new(2);
+        let mut told = |thread, number, requests| {
+            let counts = Counts {
+                requests,
+                ..Counts::default()
+            };
+            let second = Second {
+                thread,
+                number,
+                counts,
+            };
+            let complete = seconds.add(second).into_iter();
+            complete
+                .map(|(at, counts)| (at.as_secs(), counts.requests))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told(0, 1, 5), []);
+        assert_eq!(told(0, 2, 5), [], "the other has not told its first");
+        assert_eq!(told(1, 1, 7), [(1, 12)]);
+        // The other was held up: its third holds what it did since.
+        assert_eq!(told(1, 3, 9), [(2, 5)]);
+        assert_eq!(
+            told(0, u64::MAX, 0),
+            [(3, 9)],
+            "one that ended is not waited for"
+        );
+        assert_eq!(told(1, 4, 1), [(4, 1)]);
+        assert_eq!(told(1, u64::MAX, 0), []);
+    }
 }

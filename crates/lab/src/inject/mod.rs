@@ -117,7 +117,7 @@ pub struct Load {
     stop: Stop,
     threads: Vec<JoinHandle<Result<Counts>>>,
     done: Vec<Arc<Progress>>,
-    samples: Receiver<Counts>,
+    samples: Receiver<Second>,
     started: Instant,
     /// Connections that stay, so that they can be waited for.
     staying: u64,
@@ -137,6 +137,17 @@ pub struct Progress {
     pub errors: AtomicU64,
     /// When the thread came to its end, in nanoseconds after the start.
     pub ended_ns: AtomicU64,
+}
+
+/// A second of one thread, or its end.
+#[derive(Debug)]
+pub struct Second {
+    /// Which thread, from 0.
+    pub thread: usize,
+    /// Which second ended, from 1; nothing more comes after `u64::MAX`. A thread that was held up leaves some out.
+    pub number: u64,
+    /// What it counted since its last one.
+    pub counts: Counts,
 }
 
 /// A reading of [`Progress`] over all threads.
@@ -220,8 +231,8 @@ impl Load {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// The per-second counts that arrived since this was last called.
-    pub fn samples(&self) -> impl Iterator<Item = Counts> + '_ {
+    /// The threads' seconds that arrived since this was last called.
+    pub fn samples(&self) -> impl Iterator<Item = Second> + '_ {
         self.samples.try_iter()
     }
 
@@ -283,7 +294,7 @@ fn spawn(
     started: Instant,
     stop: Stop,
     progress: Arc<Progress>,
-    samples: Sender<Counts>,
+    samples: Sender<Second>,
 ) -> Result<JoinHandle<Result<Counts>>> {
     let cpu = options.cpus.nth(share.index);
     let name = format!("inject-{}", share.index);

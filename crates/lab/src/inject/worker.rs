@@ -14,7 +14,7 @@ mod pace;
 
 use super::conn::{Answer, Conn, Context, Outcome};
 use super::counts::{Counts, ErrorKind};
-use super::{Options, Progress};
+use super::{Options, Progress, Second};
 use crate::host::Stop;
 use crate::poll::{Events, Flags, Poll, TOKENS_RESERVED, Timers};
 use anyhow::{Context as _, Result};
@@ -76,7 +76,7 @@ pub struct Worker {
     share: Share,
     stop: Stop,
     progress: Arc<Progress>,
-    samples: Sender<Counts>,
+    samples: Sender<Second>,
     started: Instant,
     poll: Poll,
     timer: OwnedFd,
@@ -110,7 +110,7 @@ impl Worker {
         started: Instant,
         stop: Stop,
         progress: Arc<Progress>,
-        samples: Sender<Counts>,
+        samples: Sender<Second>,
     ) -> Result<Self> {
         let poll = Poll::new()?;
         poll.add_level(stop.fd(), STOP_TOKEN)?;

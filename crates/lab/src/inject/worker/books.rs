@@ -1,6 +1,7 @@
 //! What a thread counts: for others while it runs, second by second, and in the end.
 
-use super::{State, Worker};
+use super::{SECOND_NS, State, Worker};
+use crate::inject::Second;
 use crate::inject::conn::Answer;
 use crate::inject::counts::{Counts, ErrorKind};
 use std::sync::atomic::Ordering;
@@ -64,8 +65,16 @@ impl Worker {
         self.failed_before = sample.errors.total() > 0;
         self.total.add(&sample);
         sample.open = self.open;
-        // Nobody may be listening; then the sample is only part of the total.
-        let _ = self.samples.send(sample);
+        self.tell(now_ns / SECOND_NS, sample);
+    }
+
+    /// Nobody may be listening; then it is only part of the total.
+    fn tell(&self, number: u64, counts: Counts) {
+        let _ = self.samples.send(Second {
+            thread: self.share.index,
+            number,
+            counts,
+        });
     }
 
     fn turn_page(&mut self) {
@@ -99,6 +108,8 @@ impl Worker {
         self.second.gone = unfinished && self.open == 0 && failing;
         self.total.add(&self.second);
         self.total.open = self.open;
+        // What came after the last full second is only in the total.
+        self.tell(u64::MAX, Counts::default());
     }
 }
 
