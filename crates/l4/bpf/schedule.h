@@ -61,6 +61,8 @@ INLINE int is_full(const struct server *server, struct load *load)
 
 INLINE int full(__u32 index, const struct server *server)
 {
+	if (!server->conns_max)
+		return 0;
 	struct load *load = bpf_map_lookup_elem(&loads, &index);
 	return load && is_full(server, load);
 }

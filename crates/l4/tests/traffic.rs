@@ -510,6 +510,44 @@ fn ipvsadm_s_verbs_edit_a_running_director() {
 }
 
 #[test]
+fn the_director_itself_may_serve_and_be_sorry() {
+    privileged!();
+    let mut site = Site::new();
+    site.addresses_on_servers();
+    let alive = Arc::new(AtomicBool::new(true));
+    serve(&site.lab, "b", alive.clone());
+    site.alive.push(alive);
+    let check = "TCP_CHECK {\n connect_timeout 30\n retry 0\n warmup 0\n }";
+    for (host, device) in [("b", "eth1"), ("c", "lo"), ("d", "lo")] {
+        ip(&format!(
+            "-n {} addr add 10.0.0.101/32 dev {device}",
+            site.lab.ns(host)
+        ));
+    }
+    let text = config(VIP, "DR", ["10.0.0.2", "10.0.0.3"], "")
+        + &config("10.0.0.101", "DR", V4, check)
+            .replace("protocol TCP", "protocol TCP\n sorry_server 127.0.0.1 80");
+    site.start(&text);
+    assert_eq!(site.answers("10.0.0.100:80", 4), "cbcb");
+    let (mut stream, name) = site.connect("10.0.0.100:80").unwrap();
+    assert_eq!(name, "c");
+    assert!(echo(&mut stream));
+    let (mut stream, name) = site.connect("10.0.0.100:80").unwrap();
+    assert_eq!(name, "b");
+    assert!(echo(&mut stream));
+    let here = &site.lab.show("b")["virtual_servers"][0]["servers"][0];
+    assert_eq!(here["next_hop"], "this host");
+    assert_eq!(site.answers("10.0.0.101:80", 2), "dc");
+    for alive in &site.alive[..2] {
+        alive.store(false, Ordering::Relaxed);
+    }
+    site.lab
+        .wait("the director is sorry", Duration::from_secs(8), |_| {
+            site.answers("10.0.0.101:80", 2) == "bb"
+        });
+}
+
+#[test]
 fn a_firewall_mark_stands_for_what_the_host_s_rules_name() {
     privileged!();
     if std::process::Command::new("nft")

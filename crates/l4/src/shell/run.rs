@@ -89,6 +89,10 @@ mod answers;
 mod commands;
 mod events;
 mod marking;
+mod table;
+mod twin;
+
+use table::{open_director, settings};
 
 struct Work {
     options: RunOptions,
@@ -241,178 +245,7 @@ async fn serve(options: RunOptions, config: Arc<Config>) -> Result<()> {
     Ok(())
 }
 
-fn open_director(options: &RunOptions, settings: Settings) -> Result<Director> {
-    let sizes = Sizes {
-        flows: 1 << options.conn_tab_bits,
-        ..Sizes::default()
-    };
-    Ok(Director::new(sizes, settings)?)
-}
-
-fn settings(options: &RunOptions, config: &Config) -> Settings {
-    let g = &config.globals;
-    let default = Settings::default();
-    Settings {
-        timeout_s: [
-            0,
-            default.timeout_s[1],
-            g.timeout_tcp_s,
-            g.timeout_tcp_fin_s,
-            default.timeout_s[4],
-            g.timeout_udp_s,
-        ],
-        new_flows_max: options.new_flows_max,
-        nat: default.nat,
-    }
-}
-
-/// The same said of many addresses: the first few by name.
-fn say_some(addresses: &[std::net::IpAddr], what: &str) {
-    for ip in addresses.iter().take(8) {
-        println!("{ip}: {what}");
-    }
-    if addresses.len() > 8 {
-        println!("{} more: {what}", addresses.len() - 8);
-    }
-}
-
-fn say_found(found: Result<Found>) {
-    match found {
-        Ok(found) => {
-            say_some(&found.lost, "no next hop yet");
-            say_some(&found.resolved, "next hop found");
-        }
-        Err(e) => println!("neighbours: {e:#}"),
-    }
-}
-
 impl Work {
-    /// The file's, but for what a command has set.
-    fn settings(&self) -> Settings {
-        let mut settings = settings(&self.options, &self.config);
-        for (to, set) in TIMEOUTS_SET.into_iter().zip(self.timeouts_s) {
-            settings.timeout_s[to] = set.unwrap_or(settings.timeout_s[to]);
-        }
-        settings
-    }
-
-    /// Interfaces that packets come in on: given, or those the configuration names, or all with a carrier.
-    fn interfaces(&self, all: &[crate::netlink::Link]) -> Vec<String> {
-        if !self.options.interfaces.is_empty() {
-            return self.options.interfaces.clone();
-        }
-        let mut names: Vec<String> = Vec::new();
-        for i in &self.config.instances {
-            names.extend(i.interface.clone());
-            names.extend(
-                i.addresses
-                    .iter()
-                    .chain(&i.excluded)
-                    .filter_map(|a| a.device.clone()),
-            );
-        }
-        if names.is_empty() {
-            names = all
-                .iter()
-                .filter(|l| l.up && l.name != "lo")
-                .map(|l| l.name.clone())
-                .collect();
-        }
-        names.sort();
-        names.dedup();
-        names
-    }
-
-    fn attach(&mut self) -> Result<()> {
-        if self.director.is_none() {
-            return Ok(());
-        }
-        let links = Netlink::open()?.links()?;
-        let names = self.interfaces(&links);
-        let Some(director) = &mut self.director else {
-            return Ok(());
-        };
-        for name in names {
-            if self.attached.contains(&name) {
-                continue;
-            }
-            let link = links
-                .iter()
-                .find(|l| l.name == name)
-                .with_context(|| format!("no interface {name}"))?;
-            // What XDP sends out of a veth vanishes unless the other end has a program too.
-            let modes = match self.options.mode {
-                Some(mode) => vec![mode],
-                None if link.kind.is_empty() => vec![Mode::Driver, Mode::Generic],
-                None => vec![Mode::Generic],
-            };
-            let mut last = None;
-            for mode in modes {
-                match director.programs.attach("director", &name, mode) {
-                    Ok(_) => {
-                        println!(
-                            "{name}: XDP attached ({})",
-                            if mode == Mode::Driver {
-                                "driver"
-                            } else {
-                                "generic"
-                            }
-                        );
-                        last = None;
-                        self.attached.push(name.clone());
-                        break;
-                    }
-                    Err(e) => last = Some(e),
-                }
-            }
-            if let Some(e) = last {
-                return Err(e).with_context(|| format!("cannot attach to {name}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes a configuration into pools, table and checks.
-    fn load(&mut self, config: Arc<Config>) -> Result<()> {
-        self.take_pools(&config);
-        self.config = config;
-        self.tell_of_marks();
-        crate::check::http::forget_identities();
-        self.bfds.apply(&self.config)?;
-        self.checks.apply(&self.config, &self.bfds);
-        self.heed_checks();
-        let settings = self.settings();
-        if let Some(director) = &mut self.director {
-            director.set_settings(settings)?;
-        }
-        self.apply()?;
-        self.resolve_new();
-        Ok(())
-    }
-
-    fn apply(&mut self) -> Result<usize> {
-        let Some(director) = &mut self.director else {
-            return Ok(0);
-        };
-        let services: Vec<_> = self.pools.values_mut().map(Pool::service).collect();
-        let written = director.apply(&services)?;
-        Ok(written)
-    }
-
-    /// Applies these virtual servers and says what could not be.
-    fn apply_some(&mut self, names: &BTreeSet<String>) {
-        let Some(director) = &mut self.director else {
-            return;
-        };
-        let services: Vec<_> = names
-            .iter()
-            .filter_map(|n| self.pools.get_mut(n).map(Pool::service))
-            .collect();
-        if let Err(e) = director.update(&services) {
-            println!("the table could not be written: {e:#}");
-        }
-    }
-
     fn reload(&mut self) -> Result<()> {
         let began = now_us();
         let config = read(&self.options)?;
@@ -437,68 +270,6 @@ impl Work {
             self.checks.count()
         );
         Ok(())
-    }
-
-    fn refresh(&mut self) {
-        let Some(director) = &mut self.director else {
-            return;
-        };
-        say_found(self.neighbours.refresh(director));
-    }
-
-    pub(super) fn resolve_new(&mut self) {
-        if let Some(director) = &mut self.director {
-            say_found(self.neighbours.resolve_new(director));
-        }
-    }
-
-    fn sweep(&mut self) {
-        let Some(director) = &mut self.director else {
-            return;
-        };
-        // The flow table's clock is CLOCK_MONOTONIC too.
-        match director.sweep(now_us() * 1000) {
-            Ok(n) => self.flows = n,
-            Err(e) => println!("flows: {e}"),
-        }
-    }
-
-    /// Knows the twin's connections before it may become master; a twin that is not there is not waited for long.
-    async fn first_pull(&mut self, asks: &mut mpsc::UnboundedReceiver<sync::Ask>) {
-        let mut taken = 0;
-        let whole = tokio::time::timeout(sync::FIRST_PULL, async {
-            while let Some(ask) = asks.recv().await {
-                let last = matches!(ask, sync::Ask::Pulled);
-                taken += self.synchronize(ask);
-                if last {
-                    return;
-                }
-            }
-        });
-        match whole.await {
-            Ok(()) => println!("{taken} flows pulled from the twin"),
-            Err(_) => println!(
-                "the twin gave no flows within {:?}: starting without",
-                sync::FIRST_PULL
-            ),
-        }
-    }
-
-    /// Gives how many flows were taken over.
-    fn synchronize(&mut self, ask: sync::Ask) -> usize {
-        let now_ns = now_us() * 1000;
-        match (ask, &mut self.director) {
-            (sync::Ask::Changed(since, reply), director) => {
-                let records = director
-                    .as_ref()
-                    .map(|d| sync::changed(d, since, now_ns))
-                    .unwrap_or_default();
-                let _ = reply.send(records);
-                0
-            }
-            (sync::Ask::Apply(records), Some(director)) => sync::apply(director, &records, now_ns),
-            _ => 0,
-        }
     }
 
     /// Gives the virtual servers that a report changes.
