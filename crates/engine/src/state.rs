@@ -83,6 +83,8 @@ pub struct ProxyState {
     pub fe_maxconn: AtomicU32,
     /// `enable`/`disable frontend`, `shutdown frontend`.
     pub disabled: AtomicBool,
+    /// `publish`/`unpublish backend`.
+    pub unpublished: AtomicBool,
     pub stopped: AtomicBool,
     /// Monotonic ms of the last up/down change of the backend, for `lastchg`, and the sums of its downs.
     pub last_change_ms: AtomicU64,
@@ -396,6 +398,7 @@ fn proxy_state(p: &model::Proxy, fullconn: u32, now: Now, workers: u32) -> Proxy
         fullconn,
         fe_maxconn: AtomicU32::new(p.maxconn),
         disabled: AtomicBool::new(p.disabled),
+        unpublished: AtomicBool::new(p.unpublished),
         stopped: AtomicBool::new(false),
         last_change_ms: AtomicU64::new(now_ms),
         down_ms: AtomicU64::new(0),

@@ -351,7 +351,7 @@ pub enum ServerTarget {
     Dynamic(LogFormat),
 }
 
-/// `force-persist`/`ignore-persist`/`force-be-switch` conditions.
+/// `force-persist`/`ignore-persist` conditions.
 #[derive(Clone)]
 pub struct PersistRule {
     pub force: bool,
@@ -447,6 +447,10 @@ pub struct Proxy {
     pub cookie: Option<Cookie>,
     pub dynamic_cookie_key: Option<String>,
     pub persist_rules: Vec<PersistRule>,
+    /// `be-unpublished`: content switching passes it by.
+    pub unpublished: bool,
+    /// `force-be-switch`: of a frontend, when it does not.
+    pub force_be_switch: Vec<Cond>,
     pub use_servers: Vec<UseServer>,
     pub source: Option<Source>,
     pub check: CheckKind,

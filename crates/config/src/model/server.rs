@@ -27,6 +27,8 @@ pub struct Server {
     pub pool_low_conn: u32,
     pub pool_purge_delay_ms: u64,
     pub max_reuse: Option<i64>,
+    /// Idle connections are used again by streams for which this is the same.
+    pub pool_conn_name: Option<sluice_expr::Expr>,
     pub slowstart_ms: u64,
     pub cookie: Option<String>,
     pub redir: Option<String>,

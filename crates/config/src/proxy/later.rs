@@ -26,8 +26,6 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     later("filter trace", FLB, "tracing").doc("[ name <name> ] [ random-forwarding ] [ hexdump ]", "show what passes through filters"),
     later("filter-sequence", FLB, "compression").doc("{ request | response } <filter>,...", "the order of filters"),
     later("compression", ALL, "compression").doc("{ algo | type | direction | minsize-req | minsize-res | offload } ...", "compress bodies"),
-    later("be-unpublished", Sections::LB, "unpublished backends").doc("", "take traffic only from `force-be-switch` rules"),
-    later("force-be-switch", Sections::FL, "unpublished backends").doc("{ if | unless } <condition>", "reach backends that are not published"),
     harmless("guid", FLB, "it names the proxy in statistics files, which are not implemented by Sluice yet").doc("<string>", "name the proxy across processes"),
     later("quic-initial", Sections::DFL, "HTTP/3").doc("<action> [ { if | unless } <condition> ]", "rules on the first packet of QUIC connections"),
     later("ssl-f-use", Sections::FL, "TLS").doc("<option> ...", "choose the certificates of listeners"),

@@ -198,7 +198,11 @@ pub(crate) static WORDS: &[LineWord<RawServer>] = &[
     word_later("no-tlsv13", "", "TLS"),
     word_later("non-stick", "", "stick tables"),
     word_later("npn", "<protocols>", "TLS"),
-    word_later("pool-conn-name", "<name>", "named connection pools"),
+    word("pool-conn-name", "<expression>", "a name of its idle connections: only those of the same name are used again", |cx, line, at, s| {
+        cx.need(line, at + 1, "an expression")?;
+        s.server.pool_conn_name = Some(cx.expr(line, at + 1, Place::BE_SERVER_CONNECT)?);
+        Some(2)
+    }),
     word_later("quic-cc-algo", "<algo>", "HTTP/3"),
     word_later("renegotiate", "", "TLS"),
     word_later("resolve-net", "<network>", "resolvers"),
@@ -304,6 +308,7 @@ fn fresh(line: &Arc<Line>) -> RawServer {
             pool_low_conn: 0,
             pool_purge_delay_ms: 5_000,
             max_reuse: None,
+            pool_conn_name: None,
             slowstart_ms: 0,
             cookie: None,
             redir: None,

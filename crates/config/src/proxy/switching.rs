@@ -18,6 +18,12 @@ pub(crate) static KEYWORDS: &[Keyword] = &[
     kw("acl", Sections::ALL_PROXIES, "<name> <criterion> [flags] [operator] <value> ...", "declare an access list, or add to it", acl),
     kw("default_backend", Sections::DFL, "<backend>", "where traffic goes that no `use_backend` took", default_backend).ignored(),
     kw("use_backend", Sections::FL, "<backend> [ { if | unless } <condition> ]", "send traffic to a backend", use_backend).ignored(),
+    kw("be-unpublished", Sections::LB, "", "no content switching leads to it until it is published by command", |cx, line| {
+        if cx.no_more(line, line.keyword_len) { cx.proxy().unpublished = true; }
+    }).ignored(),
+    kw("force-be-switch", Sections::FL, "{ if | unless } <condition>", "let content switching lead to backends that are not published", |cx, line| {
+        if let Some(cond) = condition(cx, line, line.keyword_len, Place::FE_USE_BACKEND) { cx.proxy().force_be_switch.push(cond); }
+    }).ignored(),
     kw("use-server", Sections::LB, "<server> { if | unless } <condition>", "send traffic to a server", use_server).ignored(),
     kw("monitor fail", Sections::FL, "{ if | unless } <condition>", "when `monitor-uri` answers that all is not well", monitor_fail).ignored(),
     kw("monitor-uri", Sections::DFL, "<uri>", "a URI that the proxy answers itself, for monitors", monitor_uri).ignored(),

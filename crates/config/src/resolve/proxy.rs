@@ -136,6 +136,8 @@ pub(super) fn build(
         cookie: s.cookie,
         dynamic_cookie_key: s.dynamic_cookie_key,
         persist_rules: raw.persist_rules.clone(),
+        unpublished: raw.unpublished,
+        force_be_switch: raw.force_be_switch.clone(),
         use_servers,
         source: s.source,
         check,

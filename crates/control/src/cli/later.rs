@@ -69,7 +69,6 @@ pub const LATER: &[LaterCommand] = &[
     ("new ssl ca-file", "TLS"),
     ("new ssl cert", "TLS"),
     ("new ssl crl-file", "TLS"),
-    ("publish backend", "proxies added while running"),
     ("set anon global-key", "anonymised output"),
     ("set anon off", "anonymised output"),
     ("set anon on", "anonymised output"),
@@ -101,7 +100,6 @@ pub const LATER: &[LaterCommand] = &[
     ("show tls-keys", "TLS"),
     ("show trace", "tracing"),
     ("trace", "tracing"),
-    ("unpublish backend", "proxies added while running"),
     ("update ssl ocsp-response", "TLS"),
 ];
 

@@ -62,6 +62,20 @@ pub const COMMANDS: &[Command] = &[
         },
     },
     Command {
+        words: &["publish", "backend"],
+        args: "<bk>",
+        help: "let content switching choose a backend",
+        level: CliLevel::Admin,
+        run: |c| publish(c, true),
+    },
+    Command {
+        words: &["unpublish", "backend"],
+        args: "<bk>",
+        help: "let content switching pass a backend by",
+        level: CliLevel::Admin,
+        run: |c| publish(c, false),
+    },
+    Command {
         words: &["enable", "dynamic-cookie", "backend"],
         args: "<bk>",
         help: "enable dynamic cookies on a specific backend",
@@ -127,6 +141,23 @@ fn backend<'a>(c: &Call<'a>) -> Result<&'a ProxyState, &'static str> {
         .iter()
         .find(|p| p.is_backend() && *p.name == *c.arg(0));
     p.map(|p| &**rt.proxy(p.id)).ok_or("No such backend.\n")
+}
+
+fn publish(c: &Call<'_>, on: bool) -> String {
+    match backend(c) {
+        Ok(p) => {
+            p.unpublished.store(!on, Relaxed);
+            c.say(
+                NOTICE,
+                if on {
+                    "Backend published.\n"
+                } else {
+                    "Backend unpublished.\n"
+                },
+            )
+        }
+        Err(e) => c.error(e),
+    }
 }
 
 /// Changes a backend's dynamic cookies.

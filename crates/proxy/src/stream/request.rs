@@ -1,6 +1,7 @@
 //! The request's way through the proxy: frontend rules, backend choice, backend rules, then the server.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use sluice_config::model::{BackendTarget, Mode, Options, Proxy, Rule, Service};
 use sluice_expr::ProxyId;
@@ -423,6 +424,7 @@ impl Stream {
                 continue;
             }
             match &rule.target {
+                BackendTarget::Static(id) if !self.leads_to(fe, *id) => {}
                 BackendTarget::Static(id) => {
                     self.info.backend = *id;
                     return;
@@ -433,6 +435,9 @@ impl Stream {
                     // a log backend takes no streams
                     let takes = |id: &ProxyId| self.w.model().proxy(*id).mode != Mode::Log;
                     if let Some(id) = found.filter(takes) {
+                        if !self.leads_to(fe, id) {
+                            continue;
+                        }
                         self.info.backend = id;
                         return;
                     }
@@ -441,9 +446,15 @@ impl Stream {
                 }
             }
         }
-        if let Some(id) = fe.default_backend {
+        if let Some(id) = fe.default_backend.filter(|id| self.leads_to(fe, *id)) {
             self.info.backend = id;
         }
+    }
+
+    /// Whether content switching may choose a backend: it is published, or `force-be-switch` says so.
+    fn leads_to(&self, fe: &Proxy, id: ProxyId) -> bool {
+        !self.w.runtime().proxy(id).unpublished.load(Relaxed)
+            || fe.force_be_switch.iter().any(|c| c.eval_final(self))
     }
 
     /// Counts the stream in its backend.

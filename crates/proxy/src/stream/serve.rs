@@ -273,10 +273,17 @@ impl Stream {
             .or(be.source.as_ref())
             .filter(|s: &&Source| s.usesrc.is_some());
         let (mark, tos) = (self.set.server_mark, self.set.server_tos);
-        if header.is_none() && source.is_none() && mark.is_none() && tos.is_none() {
+        let name = server.and_then(|s| s.pool_conn_name.as_ref());
+        if header.is_none() && source.is_none() && mark.is_none() && tos.is_none() && name.is_none()
+        {
             return 0;
         }
         let mut key = DefaultHasher::new();
+        if let Some(name) = name {
+            let name = name.eval_as(self, sluice_expr::Type::Bin).ok();
+            name.and_then(|n| Some(n.value.bytes()?.to_vec()))
+                .hash(&mut key);
+        }
         (mark, tos).hash(&mut key);
         if let Some(how) = header {
             crate::net::proxy_protocol::header(self, how).hash(&mut key);
