@@ -444,10 +444,12 @@ impl LogSender {
         let secs = e.wall_us.div_euclid(1_000_000);
         let mut known = self.envelopes.borrow_mut();
         let at = known.iter().position(|s| s.target == target);
-        if let Some(s) = at.map(|at| &known[at]) {
-            if s.secs == secs && s.level == e.level && s.tag == e.tag {
-                return out.extend_from_slice(&s.text);
-            }
+        if let Some(s) = at.map(|at| &known[at])
+            && s.secs == secs
+            && s.level == e.level
+            && s.tag == e.tag
+        {
+            return out.extend_from_slice(&s.text);
         }
         let start = out.len();
         write_envelope(e, out);

@@ -385,9 +385,8 @@ impl Workers {
     }
     /// Waits for all threads; true when one of them panicked.
     pub fn join(self) -> bool {
-        self.threads
-            .into_iter()
-            .fold(false, |bad, t| t.join().is_err() || bad)
+        let ends: Vec<_> = self.threads.into_iter().map(JoinHandle::join).collect();
+        ends.iter().any(Result::is_err)
     }
 }
 

@@ -63,6 +63,7 @@ pub struct Worker {
     pub pipes: Rc<PipePool>,
     pub pools: Pools,
     pub logs: LogSender,
+    #[allow(clippy::vec_box)] // lent and returned without moving two kilobytes
     streams: RefCell<Vec<Box<Stream>>>,
     pub runners: Runners,
     random: Cell<u64>,

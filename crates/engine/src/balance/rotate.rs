@@ -237,7 +237,7 @@ fn period(turns: &[usize]) -> usize {
         border[i] = k + usize::from(turns[i] == turns[k]);
     }
     let shortest = n - border.last().copied().unwrap_or(0);
-    if shortest > 0 && n % shortest == 0 {
+    if shortest > 0 && n.is_multiple_of(shortest) {
         shortest
     } else {
         n

@@ -153,10 +153,10 @@ async fn tcp(
         .ready(Interest::WRITABLE | Interest::ERROR)
         .await
         .map_err(ConnectFail::Refused)?;
-    if ready.is_error() || ready.is_write_closed() {
-        if let Some(e) = stream.take_error().map_err(ConnectFail::Refused)? {
-            return Err(ConnectFail::Refused(e));
-        }
+    if (ready.is_error() || ready.is_write_closed())
+        && let Some(e) = stream.take_error().map_err(ConnectFail::Refused)?
+    {
+        return Err(ConnectFail::Refused(e));
     }
     if socks4.is_some() {
         let asking = Box::pin(socks4::ask(&mut stream, server_addr));

@@ -112,10 +112,11 @@ impl Drop for Pipe {
     fn drop(&mut self) {
         self.pool.runtime.counters.pipes_used.leave();
         let mut free = self.pool.free.borrow_mut();
-        if self.held == 0 && free.len() < KEPT {
-            if let (Some(r), Some(w)) = (self.read.take(), self.write.take()) {
-                free.push((r, w));
-            }
+        if self.held == 0
+            && free.len() < KEPT
+            && let (Some(r), Some(w)) = (self.read.take(), self.write.take())
+        {
+            free.push((r, w));
         }
     }
 }

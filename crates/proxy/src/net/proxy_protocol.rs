@@ -292,10 +292,10 @@ fn header_v2(s: &Stream, how: &SendProxy, src: &Addr, dst: &Addr) -> Vec<u8> {
     const TYPE_AUTHORITY: u8 = 0x02;
     const TYPE_CRC32C: u8 = 0x03;
     const TYPE_UNIQUE_ID: u8 = 0x05;
-    if how.authority {
-        if let Some(host) = s.req.host().filter(|_| s.has_req) {
-            tlv(TYPE_AUTHORITY, host);
-        }
+    if how.authority
+        && let Some(host) = s.req.host().filter(|_| s.has_req)
+    {
+        tlv(TYPE_AUTHORITY, host);
     }
     if let Some(id) = how
         .unique_id

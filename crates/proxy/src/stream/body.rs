@@ -246,10 +246,12 @@ impl Pump {
         dst: &mut Transport,
     ) -> Poll<Option<End>> {
         // bytes of the message that came together with the head leave together with it
-        if self.ready == 0 && self.buf.is_some() && !self.decoder.is_done() {
-            if let Err(e) = self.decode() {
-                return Poll::Ready(Some(End::Bad(e)));
-            }
+        if self.ready == 0
+            && self.buf.is_some()
+            && !self.decoder.is_done()
+            && let Err(e) = self.decode()
+        {
+            return Poll::Ready(Some(End::Bad(e)));
         }
         if self.head_sent < self.head.len() || self.ready > 0 {
             self.awaits = Awaits::Sink;

@@ -10,7 +10,8 @@ use sluice_config::model::{
     Balance, ConnMode, ForwardFor, Forwarded, ForwardedValue, NormalizeUri, Options, Proxy,
 };
 use sluice_expr::Type;
-use sluice_http::{Framing, Headers, Request, Version, normalize};
+use sluice_http::normalize::{self, InvalidEscape};
+use sluice_http::{Framing, Headers, Request, Version};
 
 use super::Stream;
 use crate::backend::connect::{self, Target};
@@ -251,7 +252,7 @@ pub fn direct_target(s: &Stream, be: &Proxy) -> Option<Target> {
 }
 
 /// `http-request normalize-uri`: the new target, `None` when it stays. `Err`: an escape is broken in strict mode.
-pub fn normalized(req: &Request, how: NormalizeUri) -> Result<Option<Vec<u8>>, ()> {
+pub fn normalized(req: &Request, how: NormalizeUri) -> Result<Option<Vec<u8>>, InvalidEscape> {
     let target = req.target();
     let new = match how {
         NormalizeUri::FragmentEncode => normalize::fragment_encode(target),
@@ -260,10 +261,10 @@ pub fn normalized(req: &Request, how: NormalizeUri) -> Result<Option<Vec<u8>>, (
         NormalizeUri::PathStripDot => normalize::path_strip_dot(target),
         NormalizeUri::PathStripDotdot { full } => normalize::path_strip_dotdot(target, full),
         NormalizeUri::PercentDecodeUnreserved { strict } => {
-            normalize::percent_decode_unreserved(target, strict).map_err(drop)?
+            normalize::percent_decode_unreserved(target, strict)?
         }
         NormalizeUri::PercentToUppercase { strict } => {
-            normalize::percent_to_uppercase(target, strict).map_err(drop)?
+            normalize::percent_to_uppercase(target, strict)?
         }
         NormalizeUri::QuerySortByName => normalize::query_sort_by_name(target),
     };

@@ -8,6 +8,7 @@
 //! This file holds the record; `env` lets expressions see it, `rules` runs rule sets on it.
 
 pub mod body;
+mod changes;
 mod consistent;
 pub mod cookies;
 pub mod deliver;

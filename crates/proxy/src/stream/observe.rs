@@ -486,11 +486,8 @@ const LEVEL_INFO: u8 = 6;
 /// A fresh record that keeps what the old one has allocated.
 fn reset(info: &mut StreamInfo, frontend: sluice_expr::ProxyId) {
     let mut fresh = StreamInfo::new(frontend);
-    let keep = |v: &mut Vec<u8>| {
-        v.clear();
-        std::mem::take(v)
-    };
-    fresh.first_line = keep(&mut info.first_line);
+    info.first_line.clear();
+    fresh.first_line = std::mem::take(&mut info.first_line);
     info.req_captures.clear();
     fresh.req_captures = std::mem::take(&mut info.req_captures);
     info.res_captures.clear();

@@ -37,30 +37,29 @@ pub async fn relay(
     let mut silent = false;
     let cause = std::future::poll_fn(|cx| {
         loop {
-            if !up_closed {
-                if let Poll::Ready(end) = s.up.poll(cx, &w, &mut client.io, &mut conn.io) {
-                    match end {
-                        End::Done => {
-                            up_closed = true;
-                            conn.io.shutdown_write();
-                        }
-                        End::SinkError(_) => return Poll::Ready(b'S'),
-                        _ => return Poll::Ready(b'C'),
+            if !up_closed && let Poll::Ready(end) = s.up.poll(cx, &w, &mut client.io, &mut conn.io)
+            {
+                match end {
+                    End::Done => {
+                        up_closed = true;
+                        conn.io.shutdown_write();
                     }
+                    End::SinkError(_) => return Poll::Ready(b'S'),
+                    _ => return Poll::Ready(b'C'),
                 }
             }
-            if !down_closed {
-                if let Poll::Ready(end) = s.down.poll(cx, &w, &mut conn.io, &mut client.io) {
-                    match end {
-                        // an HTTP tunnel ends with its server's direction, though the client may have more to say
-                        End::Done if s.is_http => return Poll::Ready(b'-'),
-                        End::Done => {
-                            down_closed = true;
-                            client.io.shutdown_write();
-                        }
-                        End::SinkError(_) => return Poll::Ready(b'C'),
-                        _ => return Poll::Ready(b'S'),
+            if !down_closed
+                && let Poll::Ready(end) = s.down.poll(cx, &w, &mut conn.io, &mut client.io)
+            {
+                match end {
+                    // an HTTP tunnel ends with its server's direction, though the client may have more to say
+                    End::Done if s.is_http => return Poll::Ready(b'-'),
+                    End::Done => {
+                        down_closed = true;
+                        client.io.shutdown_write();
                     }
+                    End::SinkError(_) => return Poll::Ready(b'C'),
+                    _ => return Poll::Ready(b'S'),
                 }
             }
             if contstats {

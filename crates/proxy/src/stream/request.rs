@@ -335,10 +335,10 @@ impl Stream {
             if matches!(verdict, Verdict::Accept) {
                 break;
             }
-            if let Verdict::Auth { realm } = &mut verdict {
-                if realm.is_empty() {
-                    realm.clone_from(&stats.realm);
-                }
+            if let Verdict::Auth { realm } = &mut verdict
+                && realm.is_empty()
+            {
+                realm.clone_from(&stats.realm);
             }
             self.obey(p, verdict, client).await?;
         }

@@ -1,6 +1,6 @@
 //! Runs rule sets on a stream: evaluates conditions in order and does what the actions say.
 //!
-//! Everything that can be done at once is done here; what ends the set or must wait is told to the caller as a
+//! What can be done at once is done here and in `changes`; what ends the set or must wait is told to the caller as a
 //! [`Verdict`], with the place to resume at.
 
 use std::borrow::Cow;
@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use sluice_config::model::*;
 use sluice_expr::acl::Tri;
-use sluice_expr::env::{Addr, Dir, Env, Side};
-use sluice_expr::pattern::{Captures, Regex, expand};
-use sluice_expr::vars::{SetIf, VarRef};
+use sluice_expr::env::{Dir, Env};
 use sluice_expr::{Expr, LogFormat, Type, Value};
 use sluice_http::Headers;
 
+use super::changes::{Marking, del_header, expanded, replace_header, replace_value};
 use super::{BwlimSetting, Stream};
 
 /// How a rule set ended.
@@ -67,13 +66,6 @@ pub enum Later {
     EarlyHint(Vec<u8>),
 }
 
-/// Which packet marking an action sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Marking {
-    Mark,
-    Tos,
-}
-
 impl Stream {
     /// Runs `rules` from index `from`.
     pub fn run_rules(&mut self, rules: &[Rule], from: usize) -> Verdict {
@@ -91,10 +83,7 @@ impl Stream {
                     _ => continue,
                 }
             }
-            let verdict = match rule.action {
-                Action::EarlyHint { .. } => self.early_hints(rules, i),
-                _ => self.act(&rule.action, i),
-            };
+            let verdict = self.act(rules, i);
             self.keep_captured();
             match verdict {
                 Verdict::Next => {}
@@ -146,7 +135,8 @@ impl Stream {
         }
     }
 
-    fn act(&mut self, action: &Action, index: usize) -> Verdict {
+    fn act(&mut self, rules: &[Rule], index: usize) -> Verdict {
+        let action = &rules[index].action;
         match action {
             Action::Allow | Action::Accept => return Verdict::Accept,
             Action::Reject => return Verdict::Reject,
@@ -190,7 +180,7 @@ impl Stream {
                     };
                 }
             }
-            Action::EarlyHint { .. } => {}
+            Action::EarlyHint { .. } => return self.early_hints(rules, index),
 
             Action::AddHeader { name, value, line } | Action::SetHeader { name, value, line } => {
                 let replaces = matches!(action, Action::SetHeader { .. });
@@ -440,238 +430,4 @@ impl Stream {
             Verdict::Failed
         }
     }
-
-    fn int(&self, e: &Expr) -> Option<i64> {
-        e.eval_as(self, Type::Sint).ok().and_then(|s| s.value.int())
-    }
-
-    fn set_var_if(&self, var: &VarRef, value: Value<'static>, conds: &[SetIf]) {
-        let holds = {
-            let current = self.var(var);
-            conds
-                .iter()
-                .all(|c| c.holds(var.scope, current.as_ref(), &value))
-        };
-        if holds {
-            self.set_var(var, Some(value));
-        }
-    }
-
-    /// Moves what converters captured into the slots, where the next expression and the log see it.
-    #[inline]
-    pub fn keep_captured(&mut self) {
-        if !self.vars.get_mut().captured.is_empty() {
-            self.store_captured();
-        }
-    }
-
-    #[cold]
-    fn store_captured(&mut self) {
-        for (dir, slot, value) in std::mem::take(&mut self.vars.get_mut().captured) {
-            self.store_capture(dir, slot, value);
-        }
-    }
-
-    /// Stores into a capture slot.
-    pub fn store_capture(&mut self, dir: Dir, slot: usize, value: Vec<u8>) {
-        let slots = match dir {
-            Dir::Request => &mut self.info.req_captures,
-            Dir::Response => &mut self.info.res_captures,
-        };
-        if slots.len() <= slot {
-            slots.resize(slot + 1, None);
-        }
-        slots[slot] = Some(value);
-    }
-
-    /// `set-mark`, `set-tos`: at once on the client's side, when the connection is made on the server's.
-    fn mark(&mut self, side: Side, value: &NumberSource, what: Marking) {
-        let n = match value {
-            NumberSource::Const(n) => Some(*n),
-            NumberSource::Expr(e) => self.int(e).map(|n| n as u32),
-        };
-        let Some(n) = n else { return };
-        match (side, what) {
-            (Side::Client, Marking::Mark) => self
-                .sess
-                .client_fd
-                .into_iter()
-                .for_each(|fd| crate::sys::set_mark(fd, n)),
-            (Side::Client, Marking::Tos) => self
-                .sess
-                .client_fd
-                .into_iter()
-                .for_each(|fd| crate::sys::set_tos(fd, n)),
-            (Side::Server, Marking::Mark) => self.set.server_mark = Some(n),
-            (Side::Server, Marking::Tos) => self.set.server_tos = Some(n),
-        }
-    }
-
-    fn set_address(&mut self, e: &Expr, src: bool) {
-        let ip = match e.eval_as(self, Type::Addr).map(|s| s.value) {
-            Ok(Value::Ipv4(a)) => a.into(),
-            Ok(Value::Ipv6(a)) => a.into(),
-            _ => return,
-        };
-        let slot = if src {
-            &mut self.sess.client.src
-        } else {
-            &mut self.sess.client.dst
-        };
-        let port = slot.port();
-        *slot = Addr::Ip(std::net::SocketAddr::new(ip, port));
-    }
-
-    fn set_port(&mut self, e: &Expr, src: bool) {
-        let Some(port) = self.int(e) else { return };
-        let slot = if src {
-            &mut self.sess.client.src
-        } else {
-            &mut self.sess.client.dst
-        };
-        let ip = slot.ip().unwrap_or(std::net::Ipv4Addr::UNSPECIFIED.into());
-        *slot = Addr::Ip(std::net::SocketAddr::new(ip, port as u16));
-    }
-
-    fn override_timeout(&mut self, which: TimeoutKind, ms: u64) {
-        let (slot, shown) = match which {
-            TimeoutKind::Client => (
-                &mut self.set.client_timeout_ms,
-                Some(&mut self.info.client_timeout_ms),
-            ),
-            TimeoutKind::Server => (
-                &mut self.set.server_timeout_ms,
-                Some(&mut self.info.server_timeout_ms),
-            ),
-            TimeoutKind::Tunnel => (
-                &mut self.set.tunnel_timeout_ms,
-                Some(&mut self.info.tunnel_timeout_ms),
-            ),
-            TimeoutKind::Connect => (
-                &mut self.set.connect_timeout_ms,
-                Some(&mut self.info.connect_timeout_ms),
-            ),
-            TimeoutKind::Queue => (
-                &mut self.set.queue_timeout_ms,
-                Some(&mut self.info.queue_timeout_ms),
-            ),
-            TimeoutKind::Tarpit => (
-                &mut self.set.tarpit_timeout_ms,
-                Some(&mut self.info.tarpit_timeout_ms),
-            ),
-        };
-        *slot = Some(ms);
-        if let Some(shown) = shown {
-            *shown = ms;
-        }
-    }
-
-    /// A new target; an absolute one names the host too (RFC 9112 section 3.2.2).
-    fn set_uri(&mut self, uri: &[u8]) {
-        self.req.set_target(uri);
-        // what is no path, no `*` and has no scheme is an authority
-        let host = match uri {
-            [b'/' | b'*', ..] | [] => None,
-            _ => self.req.authority().or(Some(uri)).map(<[u8]>::to_vec),
-        };
-        if let Some(host) = host {
-            self.req.headers.set("Host", host);
-        }
-    }
-
-    fn normalize_uri(&mut self, how: NormalizeUri) -> Verdict {
-        match super::forward::normalized(&self.req, how) {
-            Ok(Some(target)) => {
-                self.req.set_target(target);
-                Verdict::Next
-            }
-            Ok(None) => Verdict::Next,
-            // an invalid escape in strict mode: the request is at fault
-            Err(()) => Verdict::Bad,
-        }
-    }
-}
-
-fn del_header(h: &mut Headers, matcher: &HeaderMatch) {
-    let fold = |a: &[u8], b: &[u8]| a.eq_ignore_ascii_case(b);
-    match matcher {
-        HeaderMatch::Exact(n) => {
-            h.remove(n);
-        }
-        HeaderMatch::Prefix(p) => {
-            h.remove_matching(|n| n.len() >= p.len() && fold(&n[..p.len()], p.as_bytes()));
-        }
-        HeaderMatch::Suffix(p) => {
-            h.remove_matching(|n| {
-                n.len() >= p.len() && fold(&n[n.len() - p.len()..], p.as_bytes())
-            });
-        }
-        HeaderMatch::Sub(p) => {
-            h.remove_matching(|n| {
-                p.is_empty() || n.windows(p.len()).any(|w| fold(w, p.as_bytes()))
-            });
-        }
-        HeaderMatch::Regex(r) => {
-            h.remove_matching(|n| r.is_match(n));
-        }
-    }
-}
-
-/// `replace-header`: each whole line.
-fn replace_header(h: &mut Headers, name: &[u8], regex: &Regex, template: &[u8]) {
-    let slots: Vec<_> = h.slots(name).collect();
-    for slot in slots {
-        let new = h.at(slot).and_then(|(_, v)| expanded(regex, v, template));
-        if let Some(new) = new {
-            h.replace_value(slot, new);
-        }
-    }
-}
-
-/// `replace-value`: each item of each line's comma-separated list.
-fn replace_value(h: &mut Headers, name: &[u8], regex: &Regex, template: &[u8]) {
-    let slots: Vec<_> = h.slots(name).collect();
-    for slot in slots {
-        let Some((_, line)) = h.at(slot) else {
-            continue;
-        };
-        let mut out = Vec::with_capacity(line.len());
-        let mut changed = false;
-        let (mut end, mut replaced) = (0, false);
-        for item in sluice_http::list_items(line) {
-            let start = item.as_ptr() as usize - line.as_ptr() as usize;
-            // the blanks around a replaced item go with it, as HAProxy does it
-            let between = match replaced {
-                true => line[end..start].trim_ascii_start(),
-                false => &line[end..start],
-            };
-            end = start + item.len();
-            replaced = false;
-            match expanded(regex, item, template) {
-                Some(new) => {
-                    out.extend_from_slice(between.trim_ascii_end());
-                    out.extend_from_slice(&new);
-                    (changed, replaced) = (true, true);
-                }
-                None => {
-                    out.extend_from_slice(between);
-                    out.extend_from_slice(item);
-                }
-            }
-        }
-        out.extend_from_slice(&line[end..]);
-        if changed {
-            h.replace_value(slot, out);
-        }
-    }
-}
-
-/// The expanded template when the regex matches: the whole text is replaced by it.
-fn expanded(regex: &Regex, text: &[u8], template: &[u8]) -> Option<Vec<u8>> {
-    let mut caps = Captures::new();
-    regex.captures(text, &mut caps).then(|| {
-        let mut out = Vec::with_capacity(template.len() + 16);
-        expand(template, text, &caps, &mut out);
-        out
-    })
 }

@@ -163,8 +163,8 @@ impl Stream {
         let done = be.retries.saturating_sub(left);
         let due = match be.redispatch {
             0 => false,
-            n if n > 0 => done % n as u32 == 0,
-            n => done % (be.retries as i32 + 1 + n).max(1) as u32 == 0,
+            n if n > 0 => done.is_multiple_of(n as u32),
+            n => done.is_multiple_of((be.retries as i32 + 1 + n).max(1) as u32),
         };
         let rotates =
             be.redispatch != 0 && attempts.wanted.is_none() && self.be_state().usable_servers() > 1;
@@ -233,11 +233,13 @@ impl Stream {
         if !self.is_http || self.server_mode() != ConnMode::KeepAlive {
             return Reusable::None;
         }
-        if let Some(mut own) = client.own.take() {
-            if own.server == Some(slot.server) && own.key == key && is_alive(&own) {
-                own.mark_reused();
-                return Reusable::Mine(own);
-            }
+        if let Some(mut own) = client.own.take()
+            && own.server == Some(slot.server)
+            && own.key == key
+            && is_alive(&own)
+        {
+            own.mark_reused();
+            return Reusable::Mine(own);
         }
         let be = self.backend();
         let first = self.sess.client.requests == 0;

@@ -56,7 +56,7 @@ impl Stream {
             .await
         {
             Inspected::Go => {}
-            Inspected::Http => return self.to_http(client),
+            Inspected::Http => return self.hand_to_http(client),
             Inspected::End => return false,
         }
         self.switch_backend(fe);
@@ -65,14 +65,14 @@ impl Stream {
         if be.id != fe.id {
             if be.mode == Mode::Http {
                 // `use_backend` to an HTTP backend after `switch-mode` or by upgrade
-                return self.to_http(client);
+                return self.hand_to_http(client);
             }
             match self
                 .inspect(client, &be.tcp_request_content, be.tcp_req_inspect_delay_ms)
                 .await
             {
                 Inspected::Go => {}
-                Inspected::Http => return self.to_http(client),
+                Inspected::Http => return self.hand_to_http(client),
                 Inspected::End => return false,
             }
         }
@@ -101,10 +101,10 @@ impl Stream {
         let splice = self.splice_choice(Options::SPLICE_REQUEST);
         self.up.start_tunnel(Vec::new(), input, splice);
         self.up.limit(self.bandwidth(true));
-        if !be.tcp_response_content.is_empty() || !fe.tcp_response_content.is_empty() {
-            if !self.inspect_response(client, &mut conn, fe, &be).await {
-                return false;
-            }
+        if (!be.tcp_response_content.is_empty() || !fe.tcp_response_content.is_empty())
+            && !self.inspect_response(client, &mut conn, fe, &be).await
+        {
+            return false;
         }
         let splice = self.splice_choice(Options::SPLICE_RESPONSE);
         self.down
@@ -120,7 +120,7 @@ impl Stream {
     }
 
     /// The connection goes on as HTTP: what was read belongs to the first request.
-    fn to_http(&mut self, client: &mut Client) -> bool {
+    fn hand_to_http(&mut self, client: &mut Client) -> bool {
         let read = self.req_content.take().or(client.input.take());
         client.input = read.filter(|b| !b.is_empty());
         true
@@ -181,7 +181,7 @@ impl Stream {
                         .is_some_and(|b| b.len() >= bufsize);
                     match self.more_content(client, deadline).await {
                         More::Some => self.content_final |= full,
-                        More::NoMore => self.content_final = true,
+                        More::Done => self.content_final = true,
                         More::Broken => {
                             self.tick();
                             self.count_abort(true);
@@ -239,10 +239,10 @@ impl Stream {
     /// Reads more of the client's bytes.
     async fn more_content(&mut self, client: &mut Client, deadline: Deadline) -> More {
         let Some(buf) = &mut self.req_content else {
-            return More::NoMore;
+            return More::Done;
         };
         if client.read_closed {
-            return More::NoMore;
+            return More::Done;
         }
         buf.make_room(self.w.model().global.tune.bufsize);
         let read = std::future::poll_fn(|cx| match client.io.poll_read(cx, buf.room()) {
@@ -257,10 +257,10 @@ impl Stream {
             }
             Some(Ok(_)) => {
                 client.read_closed = true;
-                More::NoMore
+                More::Done
             }
             Some(Err(_)) => More::Broken,
-            None => More::NoMore,
+            None => More::Done,
         }
     }
 
@@ -349,7 +349,7 @@ impl Stream {
 enum More {
     Some,
     /// The time is up or the client is done.
-    NoMore,
+    Done,
     /// The connection broke.
     Broken,
 }
