@@ -8,6 +8,7 @@
 mod accept;
 mod admission;
 pub mod backend;
+pub mod bind;
 pub mod capture;
 pub mod checks;
 pub mod clock;

@@ -61,7 +61,7 @@ pub fn bind_sockets(
                     o.file,
                     o.line,
                     crate::files::reason(&e),
-                    sluice_proxy::start::describe(addr)
+                    sluice_proxy::bind::describe(addr)
                 )
             })?;
             out.push(CommandSocket { bound, config: i });

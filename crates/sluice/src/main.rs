@@ -30,7 +30,7 @@ use sluice_proxy::handover::Inherited;
 use sluice_proxy::logs::Rings;
 use sluice_proxy::net::listen;
 use sluice_proxy::worker::Shared;
-use sluice_proxy::{start, sys, terminal};
+use sluice_proxy::{bind, start, sys, terminal};
 
 use flags::{FlagError, Flags};
 
@@ -418,7 +418,7 @@ fn serve(flags: &Flags, model: Arc<Model>, startup_logs: &str) -> anyhow::Result
         return Ok(ExitCode::FAILURE);
     }
     let tell_old = |signal| old.iter().for_each(|pid| sys::signal(*pid, signal));
-    let bound = start::bind_all(&model, workers, &mut inherited, || {
+    let bound = bind::bind_all(&model, workers, &mut inherited, || {
         tell_old(libc_signal::TTOU)
     });
     let listeners = match bound {

@@ -103,7 +103,7 @@ pub fn run(
             again: Notify::new(),
         });
         if let Some(c) = command_line {
-            let name = c.socket.addrs.first().map(sluice_proxy::start::describe);
+            let name = c.socket.addrs.first().map(sluice_proxy::bind::describe);
             master.socket_name.replace(name.unwrap_or_default());
             tokio::task::spawn_local(cli::serve(master.clone(), c));
         }
