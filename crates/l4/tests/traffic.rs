@@ -715,7 +715,15 @@ fn a_twin_knows_the_connections_of_a_dead_director() {
             "vrrp_instance V {{\n interface eth1\n virtual_router_id 9\n priority {priority}\n version 3\n advert_int 0.1\n virtual_ipaddress {{\n {VIP}/32\n }}\n}}\n"
         )
     };
-    let service = config(VIP, "DR", V4, "");
+    let service =
+        "global_defs {\n lvs_sync_daemon eth1 V\n}\n".to_string() + &config(VIP, "DR", V4, "");
+    // Without a word on the twin it does not start.
+    site.lab.start("d", Kind::Sluice, &(vrrp(90) + &service));
+    site.lab
+        .wait("it says what is missing", Duration::from_secs(8), |lab| {
+            lab.log("d").contains("lvs_sync_daemon wants a twin")
+        });
+    site.lab.ended("d");
     let options = |own: u8, peer: u8| [format!("10.0.0.{own}:7000"), format!("10.0.0.{peer}:7000")];
     let start = |lab: &mut Lab, host: &str, priority: u8, [own, peer]: [String; 2]| {
         lab.start_with(

@@ -3,6 +3,7 @@
 use super::keyword::{Args, Keyword, block, works};
 use super::lvs::{DELAY_MAX_S, MICROSECOND};
 use super::model::*;
+use super::tree::Word;
 
 /// Generates the options every checker has; `Checker` is the target of all checker tables.
 macro_rules! with_common {
@@ -108,6 +109,7 @@ pub static UDP: &[Keyword<Checker>] = with_common!(
         a.skip();
         match hex_bytes(&text, false) {
             Some(bytes) if !bytes.is_empty() => {
+                last_byte(a, keyword, &bytes);
                 if let CheckerKind::Udp(u) = &mut c.kind {
                     u.payload = Some(bytes.iter().map(|(v, _)| *v).collect());
                 }
@@ -125,6 +127,7 @@ pub static UDP: &[Keyword<Checker>] = with_common!(
             a.skip();
             match hex_bytes(&text, true) {
                 Some(bytes) => {
+                    last_byte(a, keyword, &bytes);
                     if let CheckerKind::Udp(u) = &mut c.kind {
                         u.require_reply = true;
                         u.reply = bytes;
@@ -150,6 +153,16 @@ pub static UDP: &[Keyword<Checker>] = with_common!(
         }
     }),
 );
+
+/// keepalived 2.2.7 reads FF at the end as -1, its sign of a mistake.
+fn last_byte(a: &mut Args<'_, '_>, keyword: &Word, bytes: &[(u8, u8)]) {
+    if bytes.last() == Some(&(0xff, 0xff)) {
+        a.dubious_at(
+            keyword,
+            "keepalived takes bytes that end in FF for a mistake and goes without; here they are what they are",
+        );
+    }
+}
 
 /// keepalived's free form: `Ab12f 3 456` is AB 12 0F 03 45 06. Gives value and mask of each byte.
 fn hex_bytes(text: &str, wildcards: bool) -> Option<Vec<(u8, u8)>> {

@@ -1,5 +1,6 @@
 //! `global_defs`.
 
+use super::diagnostic::Severity;
 use super::keyword::{Args, Keyword, no_effect, not_yet, works};
 use super::model::*;
 use std::net::IpAddr;
@@ -271,10 +272,21 @@ pub static GLOBALS: &[Keyword<Globals>] = &[
         "[VS]",
         "tables always end with the process",
     ),
-    not_yet(
+    works(
         "lvs_sync_daemon",
         "INTERFACE ...",
-        "the IPVS synchronization protocol is not spoken; see --sync",
+        "connections are given to a twin, which run's --sync and --sync-peer name",
+        |g, a| {
+            let place = a.node.place();
+            a.skip();
+            g.lvs_sync = true;
+            a.cx.report(
+                Severity::Warning,
+                place,
+                "the twin is named by run's --sync ADDRESS:PORT and --sync-peer ADDRESS:PORT, without which run refuses; IPVS's own protocol \
+                 (interface, id, port, ttl, group, maxlen) is not spoken",
+            );
+        },
     ),
     works(
         "vrrp_rt_priority",

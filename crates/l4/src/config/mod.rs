@@ -20,6 +20,7 @@ pub mod vrrp;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use model::Config;
+pub use resolve::SCRIPTS_AS_ROOT;
 pub use source::{Host, NoHost};
 
 use diagnostic::nearest;

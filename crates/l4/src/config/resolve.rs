@@ -13,6 +13,10 @@ mod server;
 pub use instance::instance;
 pub use server::virtual_server;
 
+/// What keepalived calls a security violation; `keepalived -t` then exits with 6 instead of 5.
+pub const SCRIPTS_AS_ROOT: &str =
+    "scripts run as root: say enable_script_security in global_defs, or another script_user";
+
 /// Everything that refers to something else.
 pub fn whole(cx: &mut Context<'_>) {
     let mut config = std::mem::take(&mut cx.config);
@@ -43,11 +47,7 @@ pub fn whole(cx: &mut Context<'_>) {
     let mut users = cx.script_users.iter();
     let as_root = users.any(|user| matches!(user.as_deref().unwrap_or(usual), "root" | "0"));
     if as_root && !config.globals.script_security {
-        cx.report(
-            Severity::Dubious,
-            None,
-            "scripts run as root: say enable_script_security in global_defs, or another script_user",
-        );
+        cx.report(Severity::Dubious, None, SCRIPTS_AS_ROOT);
     }
     cx.config = config;
 }

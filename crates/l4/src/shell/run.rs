@@ -70,6 +70,13 @@ fn read(options: &RunOptions) -> Result<Arc<Config>> {
             .collect();
         bail!("{} cannot run:\n{}", options.file, why.join("\n"));
     }
+    if config.globals.lvs_sync && options.sync.is_none() && options.sync_peer.is_none() {
+        bail!(
+            "{} cannot run: lvs_sync_daemon wants a twin to know the connections: name it by --sync ADDRESS:PORT (of this machine) and \
+             --sync-peer ADDRESS:PORT (of the twin), or take the line out",
+            options.file
+        );
+    }
     if !config.marks_used().is_empty() {
         config.marks = marks::of_this_host();
     }

@@ -222,6 +222,11 @@ fn check(file: &str, config_id: Option<String>, run: bool) -> Result<ExitCode> {
     );
     Ok(if good && (runs || !run) {
         ExitCode::SUCCESS
+    } else if diagnostics
+        .iter()
+        .any(|d| d.message == config::SCRIPTS_AS_ROOT)
+    {
+        ExitCode::from(6)
     } else {
         ExitCode::from(5)
     })

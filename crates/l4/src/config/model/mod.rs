@@ -92,6 +92,8 @@ pub struct Globals {
     pub timeout_tcp_fin_s: u32,
     pub timeout_udp_s: u32,
     pub vrrp_rt_priority: Option<u8>,
+    /// `lvs_sync_daemon`: a twin shall know the connections.
+    pub lvs_sync: bool,
     pub mail: Mail,
     /// `startup_script`, `shutdown_script`.
     pub startup: HostScript,
@@ -141,6 +143,7 @@ impl Default for Globals {
             timeout_tcp_fin_s: 120,
             timeout_udp_s: 300,
             vrrp_rt_priority: None,
+            lvs_sync: false,
             mail: Mail::default(),
             startup: HostScript::default(),
             shutdown: HostScript::default(),
