@@ -60,6 +60,8 @@ pub struct Global {
     /// `setenv`/`presetenv` results, for children (external checks, master).
     pub env: Vec<(String, String)>,
     pub h1_accept_payload_with_any_method: bool,
+    /// `h1-do-not-close-on-insecure-transfer-encoding`
+    pub h1_keeps_insecure_encoding: bool,
     /// Some expression looks at bodies: those that nothing waits for are shown as far as they are there.
     pub looks_at_bodies: bool,
     /// `h1-case-adjust`: names in lower case, and how they are written.
@@ -138,6 +140,7 @@ impl Default for Global {
             set_vars: Vec::new(),
             env: Vec::new(),
             h1_accept_payload_with_any_method: false,
+            h1_keeps_insecure_encoding: false,
             looks_at_bodies: false,
             h1_case_adjust: std::collections::HashMap::new(),
             h1_case_from_file: Vec::new(),

@@ -105,6 +105,9 @@ impl Stream {
     pub fn note_request(&mut self, fe: &sluice_config::model::Proxy) {
         self.tick();
         let w = self.w.clone();
+        if self.req.noticed.doubtful_framing && w.model().global.h1_keeps_insecure_encoding {
+            self.req.noticed.doubtful_framing = false;
+        }
         let state = w.runtime().proxy(self.info.frontend);
         let now_ms = self.now.mono_us / 1000;
         state.fe.req_total.inc();
@@ -161,6 +164,9 @@ impl Stream {
         let before = self.info.tr_ms.max(0) + self.info.tw_ms.max(0) + self.info.tc_ms.max(0);
         self.info.tsrv_ms = (self.elapsed_ms() - before).max(0);
         let w = self.w.clone();
+        if self.res.noticed.doubtful_framing && w.model().global.h1_keeps_insecure_encoding {
+            self.res.noticed.doubtful_framing = false;
+        }
         let fe = w.model().proxy(self.info.frontend);
         for (slot, capture) in fe.captures_res.iter().enumerate() {
             let value = capture

@@ -179,7 +179,6 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     // the process and its masters
     later("shm-stats-file", G, "counters in shared memory"),
     later("shm-stats-file-max-objects", G, "counters in shared memory"),
-    later("h1-do-not-close-on-insecure-transfer-encoding", G, "the lenient forms of HTTP/1"),
     harmless("profiling.memory", G, "Sluice does not profile itself: use perf(1) or heaptrack(1)"),
     harmless("profiling.tasks", G, "Sluice does not profile itself: use perf(1) or heaptrack(1)"),
     harmless("warn-blocked-traffic-after", G, "there is no watchdog: rules have no loops, and regular expressions take linear time"),

@@ -53,6 +53,9 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     kw("h1-accept-payload-with-any-method", G, "", "accepts HTTP/1.0 GET, HEAD and DELETE requests with a body", |cx, line| {
         if cx.no_more(line, line.keyword_len) { cx.global().h1_accept_payload_with_any_method = true; }
     }),
+    kw("h1-do-not-close-on-insecure-transfer-encoding", G, "", "keeps HTTP/1 connections after messages with a doubtful Transfer-Encoding", |cx, line| {
+        if cx.no_more(line, line.keyword_len) { cx.global().h1_keeps_insecure_encoding = true; }
+    }),
     kw("http-err-codes", G, "[+-]<range>[,...]", "statuses counted as HTTP errors of the client", |cx, line| codes(cx, line, true)).no_effect("only the counters of stick tables tell them apart, which are not implemented by Sluice yet"),
     kw("http-fail-codes", G, "[+-]<range>[,...]", "statuses counted as failures of the server", |cx, line| codes(cx, line, false)).no_effect("only the counters of stick tables tell them apart, which are not implemented by Sluice yet"),
 ];
