@@ -231,17 +231,24 @@ impl Stand {
         }))
     }
 
-    /// Loads a proxy and measures it.
+    /// Loads a proxy and measures it; once more when nothing came of it though the proxy lives, because on a busy machine
+    /// anybody may stand still for a moment.
     ///
     /// # Errors
-    /// As [`measure`].
+    /// As [`measure`], of the second try.
     pub fn measure(
         &self,
         proxy: &mut Running,
         load: inject::Options,
         span: Span,
     ) -> Result<Sample> {
-        measure(self.load(load)?, proxy, &self.options.proxy_cpus, span)
+        let cpus = &self.options.proxy_cpus;
+        match measure(self.load(load.clone())?, proxy, cpus, span) {
+            Err(_) if !crate::sys::interrupted() && proxy.process.check_alive().is_ok() => {
+                measure(self.load(load)?, proxy, cpus, span)
+            }
+            result => result,
+        }
     }
 }
 

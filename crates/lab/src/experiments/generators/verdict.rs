@@ -64,33 +64,36 @@ impl Verdict {
         }
     }
 
-    /// Rates against both others', where the target sets the pace.
+    /// Rates against both others', where the target sets the pace: over all comparisons together, and in each. Of
+    /// many comparisons at 95 % some show a difference where there is none; so many are allowed.
     pub fn same_rates(measured: &[Measured]) -> Self {
         let pairs = measured.iter().filter(|m| m.work.paced).flat_map(|m| {
             [Tool::Wrk, Tool::H2load]
                 .into_iter()
-                .filter_map(|tool| m.ratio(Tool::Inject, tool, rate))
+                .filter_map(|tool| m.ratios(Tool::Inject, tool, rate))
         });
-        let ratios: Vec<_> = pairs.collect();
-        let count = |words: &str| {
-            ratios
-                .iter()
-                .filter(|ratio| likeness(ratio) == words)
-                .count()
-        };
-        let (none, near) = (count(NO_DIFFERENCE), count(SMALL_DIFFERENCE));
-        let most = ratios
-            .iter()
-            .map(|ratio| (ratio.median - 1.0).abs())
-            .fold(0.0, f64::max);
+        let rounds: Vec<_> = pairs.collect();
+        let ratios: Vec<_> = rounds.iter().filter_map(|r| bootstrap_median(r)).collect();
+        let differing = ratios.iter().filter(|ratio| differs(ratio)).count();
+        let chance = by_chance(ratios.len());
+        let all = bootstrap_median(&geometric_means(&rounds));
+        let shown = all.map_or_else(
+            || "nothing was measured".to_owned(),
+            |all| {
+                format!(
+                    "{:.3} [{:.3}, {:.3}] over all",
+                    all.median, all.low, all.high
+                )
+            },
+        );
         Self {
             claim: "where the target sets the pace, inject, wrk and h2load reach the same rate",
-            holds: (!ratios.is_empty()).then_some(none + near == ratios.len()),
+            holds: all.map(|all| !differs(&all) && differing <= chance),
             why: format!(
-                "of {} comparisons {none} show no difference and {near} none above {:.0} %; the medians differ by {:.1} % at most",
+                "ratio of inject to others {shown}; {} of {} comparisons show no difference above {:.0} % ({chance} may show one by chance)",
+                ratios.len() - differing,
                 ratios.len(),
                 NEAR * 100.0,
-                most * 100.0
             ),
         }
     }
@@ -143,11 +146,31 @@ pub const NO_DIFFERENCE: &str = "no difference shown";
 /// They show one, but not that it is above [`NEAR`].
 const SMALL_DIFFERENCE: &str = "none above 2 % shown";
 
+/// Whether an interval of ratios of rates shows a difference above [`NEAR`].
+fn differs(ratio: &Interval) -> bool {
+    ratio.low >= 1.0 + NEAR || ratio.high <= 1.0 - NEAR
+}
+
+/// How many of `n` intervals of 95 % may miss the truth before it is no chance any more: more do so in less than one
+/// case of twenty.
+fn by_chance(n: usize) -> usize {
+    const MISS: f64 = 0.05;
+    let mut exactly = (1.0 - MISS).powi(n as i32);
+    let mut more = 1.0 - exactly;
+    let mut k = 0;
+    while more >= MISS {
+        exactly *= (n - k) as f64 / (k + 1) as f64 * MISS / (1.0 - MISS);
+        more -= exactly;
+        k += 1;
+    }
+    k
+}
+
 /// What an interval of ratios of rates says.
 pub fn likeness(ratio: &Interval) -> &'static str {
     if ratio.covers(1.0) {
         NO_DIFFERENCE
-    } else if ratio.low < 1.0 + NEAR && ratio.high > 1.0 - NEAR {
+    } else if !differs(ratio) {
         SMALL_DIFFERENCE
     } else if ratio.median > 1.0 {
         "more"
@@ -186,6 +209,26 @@ mod tests {
         check([12.0, 90.0], [10.0, 100.0], Some(false), Some(false));
         assert_eq!(Verdict::cheaper(&[]).holds, None);
         assert_eq!(Verdict::same_rates(&[]).word(), "not judged");
+    }
+
+    #[test]
+    fn chance_has_its_share() {
+        // P(more than k of n miss), n = 6: 0.265, 0.033; n = 1: 0.05, 0; n = 20: 0.642, 0.264, 0.075, 0.016.
+        assert_eq!([0, 6, 20].map(by_chance), [0, 1, 3]);
+        let many = |rates: &[f64]| -> Vec<Measured> {
+            rates
+                .iter()
+                .map(|&rate| measured([1.0, rate], [1.0, 100.0]))
+                .collect()
+        };
+        assert_eq!(
+            Verdict::same_rates(&many(&[100.0, 100.0, 100.0, 100.0, 100.0, 97.0])).holds,
+            Some(true)
+        );
+        assert_eq!(
+            Verdict::same_rates(&many(&[100.0, 100.0, 100.0, 100.0, 97.0, 97.0])).holds,
+            Some(false)
+        );
     }
 
     #[test]
