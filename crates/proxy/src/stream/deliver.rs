@@ -144,6 +144,7 @@ impl Stream {
             Ok(End::Done) => Fate::KeepAlive,
             Ok(End::SourceClosed | End::SourceError(_)) => {
                 self.count_abort(false);
+                self.count_response_error();
                 self.terminate(b'S', b'D');
                 self.cut_short()
             }
@@ -158,10 +159,12 @@ impl Stream {
                 self.cut_short()
             }
             Err(Awaits::Source) => {
+                self.count_abort(false);
                 self.terminate(b's', b'D');
                 self.cut_short()
             }
             Err(Awaits::Sink) => {
+                self.count_abort(true);
                 self.terminate(b'c', b'D');
                 Fate::Abort
             }

@@ -126,8 +126,9 @@ pub async fn relay(
     s.tick();
     if cause != b'-' {
         s.terminate(cause, b'D');
-        if matches!(cause, b'C' | b'S') {
-            s.count_abort(cause == b'C');
+        s.count_abort(matches!(cause, b'C' | b'c'));
+        if cause == b'S' {
+            s.count_response_error();
         }
     }
     if no_linger || cause != b'-' {

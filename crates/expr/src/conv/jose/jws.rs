@@ -164,9 +164,6 @@ fn check(token: &[u8], alg: Alg, key: &KeyOperand, env: &dyn Env) -> Option<i64>
             verify_slices_are_equal(expected.as_ref(), &signature).is_ok()
         }
         Alg::Signed(kind) => {
-            if kind.fixed_len().is_some_and(|len| len != signature.len()) {
-                return Some(INVALID_TOKEN);
-            }
             let named = match key {
                 KeyOperand::Literal(_, file) => file.clone(),
                 KeyOperand::Var(var) => keys::known(&var_bytes(var, env, Type::Str)?),
@@ -174,6 +171,9 @@ fn check(token: &[u8], alg: Alg, key: &KeyOperand, env: &dyn Env) -> Option<i64>
             let Some(file) = named.filter(|f| f.has_public()) else {
                 return Some(UNKNOWN_CERTIFICATE);
             };
+            if kind.fixed_len().is_some_and(|len| len != signature.len()) {
+                return Some(INVALID_TOKEN);
+            }
             file.public(kind)
                 .is_some_and(|key| key.verify_sig(signed, &signature).is_ok())
         }
@@ -248,6 +248,9 @@ mod tests {
             (token("ES256"), "ES256,@rsa.pub", Some("0")),
             (token("RS256"), "RS256,@ec256.pub", Some("0")),
             (token("RS256"), "RS256,txn.str", Some("-5")),
+            // the key is looked for first
+            (token("HS256"), "ES256,txn.str", Some("-5")),
+            (token("HS256"), "ES256,@ec256.pub", Some("-3")),
         ]);
     }
 
