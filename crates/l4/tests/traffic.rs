@@ -610,6 +610,18 @@ fn a_firewall_mark_stands_for_what_the_host_s_rules_name() {
         site.command(&["ipvsadm", "-S", "-n"])
             .contains("-a -f 7 -r 10.0.0.3:0 -g -w 0")
     );
+    // A marked packet is the mark's, whatever service its address has.
+    site.command(&["ipvsadm", "-A", "-t", "10.0.0.100:443", "-s", "rr"]);
+    site.command(&["ipvsadm", "-a", "-t", "10.0.0.100:443", "-r", "10.0.0.3"]);
+    let forwarded = |site: &Site, n: usize| {
+        site.lab.show("b")["virtual_servers"][n]["connections"]
+            .as_u64()
+            .unwrap()
+    };
+    let before = forwarded(&site, 0);
+    assert_eq!(site.answers("10.0.0.100:443", 1), "-");
+    assert_eq!((forwarded(&site, 0) - before, forwarded(&site, 1)), (1, 0));
+    site.command(&["ipvsadm", "-D", "-t", "10.0.0.100:443"]);
     // And by commands alone.
     site.command(&["ipvsadm", "-D", "-f", "7"]);
     site.command(&["ipvsadm", "-A", "-f", "7", "-s", "rr"]);

@@ -73,6 +73,14 @@ impl Pool {
         pool
     }
 
+    /// The addresses that it is known by: what a mark stands for may be another's too.
+    pub fn addresses(&self) -> &[Vip] {
+        match self.mark() {
+            Some(_) => &[],
+            None => &self.vips,
+        }
+    }
+
     pub fn mark(&self) -> Option<u32> {
         match self.config.key {
             VirtualKey::Fwmark(mark) => Some(mark),

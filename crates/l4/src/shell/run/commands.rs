@@ -228,7 +228,7 @@ impl Work {
             let name = p.name.to_ascii_lowercase();
             name == wanted
                 || name.split_once(' ').is_some_and(|(_, key)| key == wanted)
-                || p.vips.iter().any(|v| {
+                || p.addresses().iter().any(|v| {
                     let plain = SocketAddr::new(v.ip, v.port).to_string();
                     plain == wanted
                         || format!("{} {plain}", v.protocol.name().to_ascii_lowercase()) == wanted
@@ -289,7 +289,7 @@ impl Work {
             return self.add_pool(pool);
         }
         let vip = vip_of(name).ok_or(INVALID)?;
-        if self.pools.values().any(|p| p.vips.contains(&vip)) {
+        if self.pools.values().any(|p| p.addresses().contains(&vip)) {
             return Err(SERVICE_EXISTS.into());
         }
         self.add_pool(Pool::by_command(vip, terms_of(terms)?))
@@ -351,12 +351,16 @@ impl Work {
         // What the file says of an address stands above an earlier command.
         let taken: BTreeSet<String> = pools
             .values()
-            .flat_map(|p| p.vips.iter().map(|v| format!("{v:?}")))
+            .flat_map(|p| p.addresses().iter().map(|v| format!("{v:?}")))
             .collect();
         let left = std::mem::take(&mut self.pools);
         for (name, pool) in left.into_iter().filter(|(_, p)| p.by_command) {
             let pool = marked_anew(pool, config);
-            match pool.vips.iter().any(|v| taken.contains(&format!("{v:?}"))) {
+            match pool
+                .addresses()
+                .iter()
+                .any(|v| taken.contains(&format!("{v:?}")))
+            {
                 true => println!("{name}: now the file's"),
                 false => drop(pools.insert(name, pool)),
             }

@@ -1,6 +1,8 @@
 //! The datapath's table: opened, attached to interfaces, written from the pools, and kept true.
 
 use super::*;
+use crate::datapath::director::{Service, Vip};
+use std::collections::HashSet;
 
 pub(super) fn open_director(options: &RunOptions, settings: Settings) -> Result<Director> {
     let sizes = Sizes {
@@ -45,6 +47,22 @@ fn say_found(found: Result<Found>) {
         }
         Err(e) => println!("neighbours: {e:#}"),
     }
+}
+
+/// What firewall marks stand for now.
+fn marked(pools: &BTreeMap<String, Pool>) -> HashSet<Vip> {
+    let marks = pools.values().filter(|p| p.mark().is_some());
+    marks.flat_map(|p| p.vips.iter().copied()).collect()
+}
+
+/// As in IPVS, a packet that is marked is its mark's service's, whatever service its address and port have.
+fn below(pool: &mut Pool, marked: &HashSet<Vip>) -> Service {
+    let mut service = pool.service();
+    if pool.mark().is_none() && !marked.is_empty() {
+        let of_a_mark = |v: &Vip| marked.contains(v) || marked.contains(&Vip { port: 0, ..*v });
+        service.vips.retain(|v| !of_a_mark(v));
+    }
+    service
 }
 
 impl Work {
@@ -155,7 +173,8 @@ impl Work {
         let Some(director) = &mut self.director else {
             return Ok(0);
         };
-        let services: Vec<_> = self.pools.values_mut().map(Pool::service).collect();
+        let marked = marked(&self.pools);
+        let services: Vec<_> = self.pools.values_mut().map(|p| below(p, &marked)).collect();
         let written = director.apply(&services)?;
         Ok(written)
     }
@@ -165,9 +184,10 @@ impl Work {
         let Some(director) = &mut self.director else {
             return;
         };
+        let marked = marked(&self.pools);
         let services: Vec<_> = names
             .iter()
-            .filter_map(|n| self.pools.get_mut(n).map(Pool::service))
+            .filter_map(|n| Some(below(self.pools.get_mut(n)?, &marked)))
             .collect();
         if let Err(e) = director.update(&services) {
             println!("the table could not be written: {e:#}");
