@@ -368,9 +368,10 @@ fn table(
     o.push_str("</tr></thead><tbody>");
     for row in rows(at.rt).iter().filter(|x| x.proxy().id == conf.id) {
         if let Row::Server(_, _, s) = row
-            && ((w.up && !s.accepts_persistent()) || (w.no_maint && s.admin() & admin::MAINT != 0)) {
-                continue;
-            }
+            && ((w.up && !s.accepts_persistent()) || (w.no_maint && s.admin() & admin::MAINT != 0))
+        {
+            continue;
+        }
         let st = status(row);
         let class = match row {
             Row::Frontend(..) => "frontend",

@@ -13,6 +13,7 @@ pub mod capture;
 pub mod checks;
 pub mod clock;
 mod cpu;
+pub mod cpu_set;
 mod forward;
 pub mod handover;
 pub mod inside;

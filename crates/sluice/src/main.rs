@@ -364,6 +364,10 @@ fn serve(flags: &Flags, model: Arc<Model>, startup_logs: &str) -> anyhow::Result
         );
         return Ok(ExitCode::FAILURE);
     }
+    if let Err(e) = sluice_proxy::cpu_set::keep_to(&model.global) {
+        alert(&format!("[haproxy.main()] cpu-set : {}", files::reason(&e)));
+        return Ok(ExitCode::FAILURE);
+    }
     let cpus = sys::available_cpus();
     let workers = model
         .global

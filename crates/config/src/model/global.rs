@@ -12,6 +12,10 @@ pub struct Global {
     pub thread_hard_limit: Option<u32>,
     /// CPUs each worker may run on: index is the worker (from 0); empty: anywhere.
     pub cpu_map: Vec<CpuMap>,
+    /// `cpu-set`, in order: CPUs that the process keeps to.
+    pub cpu_set: Vec<CpuRule>,
+    /// `cpu-policy first-usable-node`
+    pub first_cpu_node: bool,
     pub maxconn: Option<u32>,
     pub maxconnrate: u32,
     pub maxsessrate: u32,
@@ -97,6 +101,8 @@ impl Default for Global {
             nbproc: None,
             thread_hard_limit: None,
             cpu_map: Vec::new(),
+            cpu_set: Vec::new(),
+            first_cpu_node: false,
             maxconn: None,
             maxconnrate: 0,
             maxsessrate: 0,
@@ -266,4 +272,15 @@ impl Default for Tune {
             max_checks_per_thread: 0,
         }
     }
+}
+
+/// One directive of `cpu-set` (HAProxy 3.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CpuRule {
+    /// All CPUs of the machine, whatever the process was started on.
+    Reset,
+    OnlyCpu(Vec<u32>),
+    DropCpu(Vec<u32>),
+    OnlyNode(Vec<u32>),
+    DropNode(Vec<u32>),
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{first_time, only_uint};
 use crate::cx::Cx;
 use crate::line::Line;
-use crate::model::CpuMap;
+use crate::model::{CpuMap, CpuRule};
 use crate::raw::RawCpuMap;
 use crate::registry::{Keyword, Sections, harmless, kw, later, obsolete};
 
@@ -32,8 +32,8 @@ pub(super) static KEYWORDS: &[Keyword] = &[
     })).doc("<number>", "number of workers, in old files"),
     kw("cpu-map", G, "[auto:]<process>[/<threads>] <cpu-set>...", "CPUs workers run on", cpu_map),
     later("cpu-affinity", G, "automatic CPU binding"),
-    later("cpu-policy", G, "automatic CPU binding"),
-    later("cpu-set", G, "automatic CPU binding"),
+    kw("cpu-policy", G, "{ none | first-usable-node | group-by-* }", "CPUs that are used where nothing says which", cpu_policy),
+    kw("cpu-set", G, "{ reset | { only | drop }-{ cpu | node } <set> }...", "CPUs that the process keeps to", cpu_set),
     harmless("numa-cpu-mapping", G, "Sluice binds workers only where 'cpu-map' says so").no(),
     kw("thread-groups", G, "<number>", "number of groups of workers; they form one of any size", |cx, line| {
         let Some(n) = only_uint(cx, line, 1, WORKERS_MAX) else { return };
@@ -83,6 +83,79 @@ fn cpus(text: &str) -> Option<Vec<u32>> {
         found.extend(low.min(high)..=low.max(high));
     }
     Some(found)
+}
+
+fn cpu_policy(cx: &mut Cx<'_>, line: &Arc<Line>) {
+    let at = line.keyword_len;
+    let Some(name) = cx.need(line, at, "a policy") else {
+        return;
+    };
+    match name {
+        "none" => cx.global().first_cpu_node = false,
+        "first-usable-node" => cx.global().first_cpu_node = true,
+        "group-by-cluster"
+        | "group-by-2-clusters"
+        | "group-by-3-clusters"
+        | "group-by-4-clusters"
+        | "group-by-ccx"
+        | "group-by-2-ccx"
+        | "group-by-3-ccx"
+        | "group-by-4-ccx" => {
+            cx.no_effect(line, at, "Sluice's workers form one group of any size");
+        }
+        "efficiency" | "performance" | "resource" => {
+            cx.not_yet(line, at, name, "automatic CPU binding");
+        }
+        other => {
+            let message = format!("'cpu-policy' : unknown policy '{other}'");
+            return cx.error_at(line, at, message);
+        }
+    }
+    cx.no_more(line, at + 1);
+}
+
+fn cpu_set(cx: &mut Cx<'_>, line: &Arc<Line>) {
+    let mut at = line.keyword_len;
+    if cx
+        .need(line, at, "a directive such as 'only-cpu'")
+        .is_none()
+    {
+        return;
+    }
+    let mut rules = Vec::new();
+    while line.has(at) {
+        let make: fn(Vec<u32>) -> CpuRule = match line.word(at) {
+            "reset" => {
+                rules.push(CpuRule::Reset);
+                at += 1;
+                continue;
+            }
+            "only-cpu" => CpuRule::OnlyCpu,
+            "drop-cpu" => CpuRule::DropCpu,
+            "only-node" => CpuRule::OnlyNode,
+            "drop-node" => CpuRule::DropNode,
+            name @ ("only-cluster" | "drop-cluster" | "only-core" | "drop-core" | "only-thread"
+            | "drop-thread") => {
+                return cx.not_yet(line, at, name, "automatic CPU binding");
+            }
+            other => {
+                let message = format!("'cpu-set' : unknown directive '{other}'");
+                let among = ["reset", "only-cpu", "drop-cpu", "only-node", "drop-node"];
+                let hint = format!("it is {}", crate::proxy::list(&among));
+                return cx.error(line, at, 0..0, message, Some(hint));
+            }
+        };
+        let Some(set) = cpus(line.word(at + 1)) else {
+            let message = format!(
+                "'cpu-set' : '{}' is not a set such as 0-3,8",
+                line.word(at + 1)
+            );
+            return cx.error_at(line, at + 1, message);
+        };
+        rules.push(make(set));
+        at += 2;
+    }
+    cx.global().cpu_set.extend(rules);
 }
 
 fn cpu_map(cx: &mut Cx<'_>, line: &Arc<Line>) {
