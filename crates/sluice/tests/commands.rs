@@ -311,7 +311,7 @@ fn waiting_ends() {
 fn events_are_followed() {
     let ours = start(SLUICE);
     let mut io = UnixStream::connect(ours.dir.join("sock")).unwrap();
-    io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    io.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     io.write_all(b"show events r -nw\n").unwrap();
     // what happens from now on is shown, what happened before is not
     let mut got = String::new();
@@ -326,7 +326,7 @@ fn events_are_followed() {
         }
         got.contains("is going DOWN for maintenance")
     });
-    io.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    io.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     assert!(
         got.contains("Server b/s1 is going DOWN for maintenance"),
         "{got}"

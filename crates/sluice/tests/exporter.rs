@@ -160,7 +160,7 @@ impl Proxy {
 
     fn ask(&self, target: &str) -> String {
         let mut io = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
-        io.set_read_timeout(Some(Duration::from_secs(10)))
+        io.set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a timeout");
         let request = format!("GET {target} HTTP/1.0\r\n\r\n");
         io.write_all(request.as_bytes()).expect("it is sent");

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest a proxy may take to start or to answer a command.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest a proxy may take to start or to answer a command, on a machine that has other things to do.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks at something that is waited for.
 const LOOK: Duration = Duration::from_millis(5);
