@@ -14,10 +14,10 @@ use super::table::{Answers, Case, Expect, Item, Row, Table};
 const BAR: &str = "|||";
 
 /// The longest a proxy may take to start or to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The longest a log line may take.
-const LOG_PATIENCE: Duration = Duration::from_secs(3);
+const LOG_PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Proxy {
     _daemon: Daemon,
