@@ -92,6 +92,13 @@ pub fn decode_url(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Base64url without padding, for tests that make tokens.
+#[cfg(test)]
+pub fn encode_url(bytes: &[u8]) -> String {
+    use ::base64::Engine;
+    ::base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -112,36 +112,17 @@ impl Stream {
     }
 
     pub(super) fn override_timeout(&mut self, which: TimeoutKind, ms: u64) {
+        let (set, shown) = (&mut self.set, &mut self.info);
         let (slot, shown) = match which {
-            TimeoutKind::Client => (
-                &mut self.set.client_timeout_ms,
-                Some(&mut self.info.client_timeout_ms),
-            ),
-            TimeoutKind::Server => (
-                &mut self.set.server_timeout_ms,
-                Some(&mut self.info.server_timeout_ms),
-            ),
-            TimeoutKind::Tunnel => (
-                &mut self.set.tunnel_timeout_ms,
-                Some(&mut self.info.tunnel_timeout_ms),
-            ),
-            TimeoutKind::Connect => (
-                &mut self.set.connect_timeout_ms,
-                Some(&mut self.info.connect_timeout_ms),
-            ),
-            TimeoutKind::Queue => (
-                &mut self.set.queue_timeout_ms,
-                Some(&mut self.info.queue_timeout_ms),
-            ),
-            TimeoutKind::Tarpit => (
-                &mut self.set.tarpit_timeout_ms,
-                Some(&mut self.info.tarpit_timeout_ms),
-            ),
+            TimeoutKind::Client => (&mut set.client_timeout_ms, &mut shown.client_timeout_ms),
+            TimeoutKind::Server => (&mut set.server_timeout_ms, &mut shown.server_timeout_ms),
+            TimeoutKind::Tunnel => (&mut set.tunnel_timeout_ms, &mut shown.tunnel_timeout_ms),
+            TimeoutKind::Connect => (&mut set.connect_timeout_ms, &mut shown.connect_timeout_ms),
+            TimeoutKind::Queue => (&mut set.queue_timeout_ms, &mut shown.queue_timeout_ms),
+            TimeoutKind::Tarpit => (&mut set.tarpit_timeout_ms, &mut shown.tarpit_timeout_ms),
         };
         *slot = Some(ms);
-        if let Some(shown) = shown {
-            *shown = ms;
-        }
+        *shown = ms;
     }
 
     /// A new target; an absolute one names the host too (RFC 9112 section 3.2.2).

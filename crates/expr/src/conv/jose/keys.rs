@@ -60,14 +60,9 @@ impl Signature {
         }
     }
 
-    /// The length that an elliptic curve signature must have.
-    pub fn fixed_len(self) -> Option<usize> {
-        match self {
-            Signature::Es256 => Some(64),
-            Signature::Es384 => Some(96),
-            Signature::Es512 => Some(132),
-            _ => None,
-        }
+    /// Whether it is two numbers of the same length (RFC 7518 section 3.4).
+    pub fn is_elliptic(self) -> bool {
+        matches!(self, Signature::Es256 | Signature::Es384 | Signature::Es512)
     }
 }
 
