@@ -10,6 +10,16 @@ use site::{ip, *};
 use sluice_l4::config::model::{Forwarding, Scheduler};
 use sluice_l4::datapath::director::{Director, Egress};
 
+/// The servers of so many connections, each established before the next one comes.
+fn established(d: &mut Director, connections: u16) -> Vec<u8> {
+    let one = |port| {
+        let to = goes_to(d, &syn(port));
+        goes_to(d, &ack(port));
+        to
+    };
+    (1000..1000 + connections).map(one).collect()
+}
+
 #[test]
 fn round_robin_takes_turns_and_flows_stay() {
     privileged!();
@@ -82,9 +92,7 @@ fn least_connection_counts_connections() {
         three(Forwarding::DirectRouting, [1, 2, 1]),
     )]);
     let mut got = [0; 3];
-    for port in 0..40 {
-        let to = goes_to(&mut d, &syn(1000 + port));
-        goes_to(&mut d, &ack(1000 + port));
+    for to in established(&mut d, 40) {
         got[usize::from(to - 11)] += 1;
     }
     assert_eq!(got, [10, 20, 10]);
@@ -110,23 +118,13 @@ fn never_queue_and_overflow_choose_as_ipvs() {
         "10.0.0.100",
         three(Forwarding::DirectRouting, [9, 1, 1]),
     )]);
-    let mut order = Vec::new();
-    for port in 0..4 {
-        order.push(goes_to(&mut d, &syn(1000 + port)));
-        goes_to(&mut d, &ack(1000 + port));
-    }
-    assert_eq!(order, [13, 12, 11, 11]);
+    assert_eq!(established(&mut d, 4), [13, 12, 11, 11]);
     let mut d = director(&[service(
         Scheduler::Overflow,
         "10.0.0.100",
         three(Forwarding::DirectRouting, [1, 3, 2]),
     )]);
-    let mut order = Vec::new();
-    for port in 0..6 {
-        order.push(goes_to(&mut d, &syn(1000 + port)));
-        goes_to(&mut d, &ack(1000 + port));
-    }
-    assert_eq!(order, [12, 12, 12, 12, 13, 13]);
+    assert_eq!(established(&mut d, 6), [12, 12, 12, 12, 13, 13]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 use support::daemon::{Daemon, SLUICE};
+use support::programs;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -59,15 +60,6 @@ fn free_port() -> u16 {
 }
 
 /// Programs to play with: ours, and haproxy where it is installed.
-fn programs(theirs: bool) -> Vec<&'static str> {
-    let haproxy = "/usr/sbin/haproxy";
-    let known = theirs && std::path::Path::new(haproxy).exists();
-    [SLUICE]
-        .into_iter()
-        .chain(known.then_some(haproxy))
-        .collect()
-}
-
 struct Played {
     servers: Vec<UdpSocket>,
     port: u16,
@@ -199,10 +191,10 @@ const DATAGRAMS: &[(&str, [&str; 5])] = &[
 
 #[test]
 fn datagrams_are_sent_on_in_each_format() {
-    for program in programs(true) {
+    for program in programs() {
         let section = " dgram-bind 127.0.0.1:PORT\n log TARGET0 local3\n log TARGET1 format rfc3164 local3\n \
                        log TARGET2 format rfc5424 local3\n log TARGET3 format timed local3\n log TARGET4 format local local3";
-        let played = play(program, section, 5);
+        let played = play(&program, section, 5);
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
         for (message, expect) in DATAGRAMS {
             sender
@@ -223,9 +215,9 @@ fn datagrams_are_sent_on_in_each_format() {
 
 #[test]
 fn levels_lengths_and_samples_choose() {
-    for program in programs(true) {
+    for program in programs() {
         let section = " dgram-bind 127.0.0.1:PORT\n log TARGET0 local3 err\n log TARGET1 len 80 local3 debug warning";
-        let played = play(program, section, 2);
+        let played = play(&program, section, 2);
         let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let long = format!("<6>{}", "x".repeat(100));
         for message in ["<4>warning", "<3>error", &long] {
@@ -266,9 +258,9 @@ const STREAMS: &[(&str, &[&str], bool)] = &[
 
 #[test]
 fn connections_carry_both_framings() {
-    for program in programs(true) {
+    for program in programs() {
         let section = " dgram-bind 127.0.0.1:PORT\n bind 127.0.0.1:PORT\n timeout client 30s\n log TARGET0 local3";
-        let played = play(program, section, 1);
+        let played = play(&program, section, 1);
         let mut open = Vec::new();
         for (bytes, expect, closes) in STREAMS {
             let mut io = TcpStream::connect(("127.0.0.1", played.port)).expect("it listens");

@@ -8,7 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use support::daemon::{Daemon, SLUICE};
+use support::daemon::Daemon;
+use support::programs;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -37,6 +38,7 @@ fn serve(mut io: std::net::TcpStream, answer: &[&[u8]], tell: &Sender<(Vec<u8>, 
     }
     for piece in answer {
         io.write_all(piece).expect("answered");
+        // so that the pieces arrive one by one; together they would do as well
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut got = Vec::new();
@@ -63,15 +65,6 @@ fn ask(daemon: &Daemon, socket: &str) -> String {
     text
 }
 
-fn programs() -> Vec<&'static str> {
-    let haproxy = "/usr/sbin/haproxy";
-    let known = std::path::Path::new(haproxy).exists();
-    [SLUICE]
-        .into_iter()
-        .chain(known.then_some(haproxy))
-        .collect()
-}
-
 const DEFAULTS: &str = "global\n nbthread 1\n stats socket DIR/sock level admin\ndefaults\n mode http\n retries 1\n timeout connect 9s\n timeout client 19s\n timeout server 19s\n";
 
 #[test]
@@ -83,7 +76,7 @@ fn requests_go_through() {
              listen header\n bind unix@DIR/header\n server s 10.1.2.3:80 socks4 127.0.0.1:{port} send-proxy\n"
         );
         let daemon =
-            Daemon::started(program, Daemon::fresh_dir(), &text, "header").expect("it starts");
+            Daemon::started(&program, Daemon::fresh_dir(), &text, "header").expect("it starts");
         for (socket, begins) in [
             ("plain", "GET / HTTP/1.0\r\n"),
             ("header", "PROXY UNKNOWN\r\nGET / "),
@@ -109,7 +102,7 @@ fn a_refusal_is_a_failed_connection() {
             "{DEFAULTS}listen l\n bind unix@DIR/l\n log 127.0.0.1:{} format raw local0\n option httplog\n server s 10.1.2.3:80 socks4 127.0.0.1:{port}\n",
             log.local_addr().expect("bound").port()
         );
-        let daemon = Daemon::started(program, Daemon::fresh_dir(), &text, "l").expect("it starts");
+        let daemon = Daemon::started(&program, Daemon::fresh_dir(), &text, "l").expect("it starts");
         assert!(ask(&daemon, "l").starts_with("HTTP/1.1 503 "), "{program}");
         for _ in 0..2 {
             let (asked, got) = told.recv_timeout(PATIENCE).expect("it was asked");
@@ -145,7 +138,7 @@ fn checks_go_through_where_they_are_told_to() {
              server step 10.1.2.3:80 socks4 127.0.0.1:{refuses}\n"
         );
         let daemon =
-            Daemon::started(program, Daemon::fresh_dir(), &text, "steps").expect("it starts");
+            Daemon::started(&program, Daemon::fresh_dir(), &text, "steps").expect("it starts");
         let (asked, _) = told.recv_timeout(PATIENCE).expect("it is checked");
         assert_eq!(asked, ASKED, "{program}");
         // the last two say what `beside` would be if it went through its proxy

@@ -5,18 +5,11 @@ use super::lvs::{DELAY_MAX_S, MICROSECOND};
 use super::model::*;
 use super::tree::Word;
 
-/// Generates the options every checker has; `Checker` is the target of all checker tables.
-macro_rules! with_common {
+/// The options of every checker: when it checks and what it says. `Checker` is the target of all checker tables.
+macro_rules! with_pace {
     ($($own:expr),* $(,)?) => {
         &[
-            works("connect_ip", "ADDRESS", "address to connect to", |c, a| c.connect_ip = a.address()),
-            works("connect_port", "PORT", "port to connect to", |c, a| c.connect_port = a.port()),
-            works("bindto", "ADDRESS", "address to connect from", |c, a| c.bind_ip = a.address()),
-            works("bind_port", "PORT", "port to connect from", |c, a| c.bind_port = a.port()),
-            works("bind_if", "INTERFACE", "interface to connect through", |c, a| c.bind_interface = a.interface()),
-            works("fwmark", "MARK", "mark on the check's packets", |c, a| c.fwmark = a.number_u32(0..=u32::MAX)),
             works("alpha", "[BOOL]", "starts down", |c, a| c.alpha = a.boolean()),
-            works("connect_timeout", "SECONDS", "time to connect", |c, a| c.connect_timeout_us = a.seconds(MICROSECOND..=4294.0)),
             works("retry", "COUNT", "checks made again before the server is down", |c, a| c.retry = a.number_u32(0..=u32::MAX)),
             works("delay_before_retry", "SECONDS", "time before a failed check is made again", |c, a| c.delay_before_retry_us = a.seconds(0.0..=DELAY_MAX_S)),
             works("warmup", "SECONDS", "most random delay before the first check", |c, a| c.warmup_us = a.seconds(0.0..=DELAY_MAX_S)),
@@ -24,6 +17,22 @@ macro_rules! with_common {
             works("log_all_failures", "[BOOL]", "log every failure, not only the last", |c, a| c.log_all_failures = a.boolean().unwrap_or(true)),
             $($own),*
         ]
+    };
+}
+
+/// Those of a checker that connects, too.
+macro_rules! with_common {
+    ($($own:expr),* $(,)?) => {
+        with_pace!(
+            works("connect_ip", "ADDRESS", "address to connect to", |c, a| c.connect_ip = a.address()),
+            works("connect_port", "PORT", "port to connect to", |c, a| c.connect_port = a.port()),
+            works("bindto", "ADDRESS", "address to connect from", |c, a| c.bind_ip = a.address()),
+            works("bind_port", "PORT", "port to connect from", |c, a| c.bind_port = a.port()),
+            works("bind_if", "INTERFACE", "interface to connect through", |c, a| c.bind_interface = a.interface()),
+            works("fwmark", "MARK", "mark on the check's packets", |c, a| c.fwmark = a.number_u32(0..=u32::MAX)),
+            works("connect_timeout", "SECONDS", "time to connect", |c, a| c.connect_timeout_us = a.seconds(MICROSECOND..=4294.0)),
+            $($own),*
+        )
     };
 }
 

@@ -15,3 +15,12 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .map(|dir| Path::new(dir).join(program))
         .find(|path| path.is_file())
 }
+
+/// Sluice and, where it is installed, haproxy, for tests that say what both do.
+pub fn programs() -> Vec<String> {
+    let theirs = find("haproxy").map(|path| path.display().to_string());
+    [daemon::SLUICE.to_owned()]
+        .into_iter()
+        .chain(theirs)
+        .collect()
+}

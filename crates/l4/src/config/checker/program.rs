@@ -4,7 +4,7 @@ use crate::config::keyword::{Keyword, no_effect, split_command, works};
 use crate::config::lvs::{DELAY_MAX_S, MICROSECOND};
 use crate::config::model::*;
 
-pub static MISC: &[Keyword<Checker>] = &[
+pub static MISC: &[Keyword<Checker>] = with_pace!(
     works(
         "misc_path",
         "PROGRAM",
@@ -50,34 +50,7 @@ pub static MISC: &[Keyword<Checker>] = &[
             m.user = Some((user, group));
         }
     }),
-    works("alpha", "[BOOL]", "starts down", |c, a| {
-        c.alpha = a.boolean()
-    }),
-    works(
-        "retry",
-        "COUNT",
-        "checks made again before the server is down",
-        |c, a| c.retry = a.number_u32(0..=u32::MAX),
-    ),
-    works(
-        "delay_before_retry",
-        "SECONDS",
-        "time before a failed check is made again",
-        |c, a| c.delay_before_retry_us = a.seconds(0.0..=DELAY_MAX_S),
-    ),
-    works(
-        "warmup",
-        "SECONDS",
-        "most random delay before the first check",
-        |c, a| c.warmup_us = a.seconds(0.0..=DELAY_MAX_S),
-    ),
-    works("delay_loop", "SECONDS", "time between checks", |c, a| {
-        c.delay_loop_us = a.seconds(MICROSECOND..=DELAY_MAX_S)
-    }),
-    works("log_all_failures", "[BOOL]", "log every failure", |c, a| {
-        c.log_all_failures = a.boolean().unwrap_or(true)
-    }),
-];
+);
 
 pub static FILE: &[Keyword<Checker>] = &[
     works(

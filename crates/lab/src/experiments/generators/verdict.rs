@@ -44,15 +44,7 @@ impl Verdict {
             .map(|ratio| format!("{:.2}", ratio.median))
             .collect();
         let all = bootstrap_median(&geometric_means(&rounds));
-        let shown = all.map_or_else(
-            || "nothing was measured".to_owned(),
-            |all| {
-                format!(
-                    "{:.2} [{:.2}, {:.2}] of wrk's over all works",
-                    all.median, all.low, all.high
-                )
-            },
-        );
+        let shown = shown(all, 2, "of wrk's over all works");
         Self {
             claim: "inject costs less CPU per request than wrk",
             holds: all.map(|all| all.high < 1.0 && more == 0),
@@ -77,15 +69,7 @@ impl Verdict {
         let differing = ratios.iter().filter(|ratio| differs(ratio)).count();
         let chance = by_chance(ratios.len());
         let all = bootstrap_median(&geometric_means(&rounds));
-        let shown = all.map_or_else(
-            || "nothing was measured".to_owned(),
-            |all| {
-                format!(
-                    "{:.3} [{:.3}, {:.3}] over all",
-                    all.median, all.low, all.high
-                )
-            },
-        );
+        let shown = shown(all, 3, "over all");
         Self {
             claim: "where the target sets the pace, inject, wrk and h2load reach the same rate",
             holds: all.map(|all| !differs(&all) && differing <= chance),
@@ -129,6 +113,18 @@ impl Verdict {
             },
         }
     }
+}
+
+/// An interval with so many decimals, and what it is of.
+fn shown(all: Option<Interval>, decimals: usize, of: &str) -> String {
+    let number = |n: f64| format!("{n:.decimals$}");
+    all.map_or_else(
+        || "nothing was measured".to_owned(),
+        |all| {
+            let (low, high) = (number(all.low), number(all.high));
+            format!("{} [{low}, {high}] {of}", number(all.median))
+        },
+    )
 }
 
 /// Of each round the geometric mean over the works: all count the same, however much a request of theirs costs.
